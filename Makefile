@@ -1,0 +1,35 @@
+# Each target installs what it needs on first use: Python >= 3.11 and make are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-slow test-nojit check bench clean
+.DELETE_ON_ERROR:
+
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "cmcts needs Python >= 3.11, got " + sys.version.split()[0])'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: .venv/installed  ## train, plan and compare on small tasks; writes runs/demo
+	$(BIN)/cmcts demo
+
+test: .venv/installed  ## the default test run
+	$(BIN)/python -m pytest
+
+test-slow: .venv/installed  ## the long tests as well
+	$(BIN)/python -m pytest -m 'slow or not slow'
+
+test-nojit: .venv/installed  ## the same sources, uncompiled
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest
+
+check: .venv/installed  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/installed  ## simulations per second, compile time, memory
+	$(BIN)/cmcts bench
+
+clean:
+	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Safe planning with Monte Carlo Tree Search."""

@@ -1,0 +1,92 @@
+"""The agent: a planner that remembers, from step to step of one episode, what is left of the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cmcts.decision import Decision
+from cmcts.errors import expect
+from cmcts.planners import Planner
+from cmcts.random import Stream, stream
+
+
+class Agent:
+    """Carries budget, multipliers, random stream and, with `reuse_tree`, the tree through one episode.
+
+        agent = Agent(planner, budget=1.0, rng=seed, iterations=1024)
+        decision = agent.act(state)
+        ...take decision.action in the world...
+        agent.observe(cost)
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        budget: ArrayLike,
+        *,
+        rng: int | Stream = 0,
+        iterations: int | None = None,
+        seconds: float | None = None,
+        reuse_tree: bool = False,
+    ) -> None:
+        self.planner = planner
+        self.budget = planner.model.validate_costs(budget, "budget")
+        self.multipliers = planner.initial_multipliers()
+        self.rng = stream(rng)
+        self.iterations, self.seconds = iterations, seconds
+        self.decision: Decision | None = None
+        self._session = planner.session() if reuse_tree else None
+
+    def act(self, state: ArrayLike) -> Decision:
+        """Decide in `state`."""
+        if self._session is None:
+            decision = self.planner.plan(
+                state,
+                self.budget,
+                iterations=self.iterations,
+                seconds=self.seconds,
+                rng=self.rng,
+                multipliers=self.multipliers,
+            )
+        else:
+            decision = self.planner.plan_in(
+                self._session,
+                self.planner.model.validate_state(state),
+                self.budget,
+                iterations=self.iterations,
+                seconds=self.seconds,
+                rng=self.rng,
+                multipliers=self.multipliers,
+                after=None if self.decision is None else self.decision.action,
+            )
+        self.decision = decision
+        self.multipliers = decision.multipliers
+        return decision
+
+    def observe(self, costs: ArrayLike) -> NDArray[np.float64]:
+        """Take note of what the last action really cost; returns what is left."""
+        paid = self.planner.model.validate_costs(costs, "costs")
+        expect(self.decision is not None, "a decision before its costs are observed", None)
+        assert self.decision is not None
+        self.budget = self.decision.next_budget(paid, self.planner.search.discount)
+        return self.budget
+
+
+def act_together(agents: Sequence[Agent], states: ArrayLike, threads: int | None = None) -> list[Decision]:
+    """Let many agents of one planner decide at once, over all cores; the same decisions as one after the other."""
+    first = agents[0]
+    decisions = first.planner.plan_batch(
+        states,
+        np.stack([agent.budget for agent in agents]),
+        iterations=first.iterations,
+        seconds=first.seconds,
+        rngs=[agent.rng for agent in agents],
+        multipliers=np.stack([agent.multipliers for agent in agents]),
+        threads=threads,
+    )
+    for agent, decision in zip(agents, decisions, strict=True):
+        agent.decision, agent.multipliers = decision, decision.multipliers
+    return decisions

@@ -1,0 +1,170 @@
+"""The safety critic as the planner sees it: features in, mean and sigma of the discounted cost-to-go out.
+
+Any ensemble can prune: it is one function and its parameters.
+
+    predict(params, features, scratch, mean, sigma)
+        features [F] float32, scratch [2, width] float32; write mean and sigma, [A*M] float32 each,
+        constraint m of action a at a*M + m
+
+The ensemble that training produces is a set of multi-layer perceptrons with ReLU units, exported as arrays and
+evaluated here, inside the search kernel: planning needs no deep-learning framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import config
+from numpy.typing import ArrayLike, NDArray
+
+from cmcts.compilation import Function, content_type, kernel, python_function
+from cmcts.errors import InvalidInput, expect
+from cmcts.model import Model
+
+
+class EnsembleParams(NamedTuple):
+    """E perceptrons of L layers, padded to one width so that every depth and size is the same Numba type."""
+
+    sizes: NDArray[np.int64]  # [L + 1] features, hidden sizes, A*M outputs; [1] for an empty ensemble
+    members: int  # E
+    weights: NDArray[np.float32]  # [L * E * rows, width] layer l of member e at (l*E + e) * rows, input-major
+    biases: NDArray[np.float32]  # [L * E, width]
+    rows: int  # the widest layer input
+
+
+@kernel
+def predict_ensemble(params, features, scratch, mean, sigma):
+    """Mean and standard deviation over the members: mu = 1/E sum_e Q_e, sigma^2 = 1/E sum_e (Q_e - mu)^2."""
+    layers = params.sizes.shape[0] - 1
+    outputs = mean.shape[0]
+    for j in range(outputs):
+        mean[j] = np.float32(0.0)
+        sigma[j] = np.float32(0.0)
+    for member in range(params.members):
+        for k in range(params.sizes[0]):
+            scratch[0, k] = features[k]
+        source = 0
+        for layer in range(layers):
+            _dense(params, layer, member, scratch, source, layer < layers - 1)
+            source = 1 - source
+        # Sums of Q and Q^2 would cancel badly in float32; Welford's update does not.
+        weight = np.float32(1.0) / np.float32(member + 1)
+        for j in range(outputs):
+            delta = scratch[source, j] - mean[j]
+            mean[j] += delta * weight
+            sigma[j] += delta * (scratch[source, j] - mean[j])
+    if params.members > 0:
+        for j in range(outputs):
+            sigma[j] = np.sqrt(sigma[j] / np.float32(params.members))
+
+
+@kernel
+def _dense(params, layer, member, scratch, source, relu):
+    """One layer, y = x W + b, from one row of `scratch` to the other.
+
+    Four inputs at a time: the compiler turns the inner loop into vector instructions, and the sums stay in registers.
+    """
+    inputs, outputs = params.sizes[layer], params.sizes[layer + 1]
+    target = 1 - source
+    index = layer * params.members + member
+    base = index * params.rows
+    weights = params.weights
+    for j in range(outputs):
+        scratch[target, j] = params.biases[index, j]
+    i = 0
+    while i + 3 < inputs:
+        x0, x1, x2, x3 = scratch[source, i], scratch[source, i + 1], scratch[source, i + 2], scratch[source, i + 3]
+        for j in range(outputs):
+            scratch[target, j] += (x0 * weights[base + i, j] + x1 * weights[base + i + 1, j]) + (
+                x2 * weights[base + i + 2, j] + x3 * weights[base + i + 3, j]
+            )
+        i += 4
+    while i < inputs:
+        x0 = scratch[source, i]
+        for j in range(outputs):
+            scratch[target, j] += x0 * weights[base + i, j]
+        i += 1
+    if relu:
+        for j in range(outputs):
+            scratch[target, j] = max(scratch[target, j], np.float32(0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class SafetyCritic:
+    """A function that predicts costs-to-go, its parameters, and the sizes it was made for."""
+
+    predict: Function
+    params: Any
+    feature_count: int
+    action_count: int
+    cost_count: int = 1
+    scratch_width: int = 1
+
+    def __post_init__(self) -> None:
+        if not config.DISABLE_JIT:
+            object.__setattr__(self, "_numba_type_", content_type("critic", {"predict": self.predict}))
+
+    def __call__(self, features: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Mean and sigma of the cost-to-go of every action, [A, M] each."""
+        vector = np.ascontiguousarray(features, np.float32)
+        expect(vector.shape == (self.feature_count,), f"features of shape ({self.feature_count},)", vector.shape)
+        mean, sigma = np.zeros((2, self.action_count * self.cost_count), np.float32)
+        scratch = np.zeros((2, self.scratch_width), np.float32)
+        predict = self.predict if self.predict is predict_ensemble else python_function(self.predict)
+        predict(self.params, vector, scratch, mean, sigma)
+        shape = (self.action_count, self.cost_count)
+        return mean.reshape(shape), sigma.reshape(shape)
+
+    def validate_for(self, model: Model) -> None:
+        """Refuse a critic made for another task."""
+        for name in ("feature_count", "action_count", "cost_count"):
+            ours, theirs = getattr(self, name), getattr(model, name)
+            if ours != theirs:
+                raise InvalidInput(
+                    f"expected a critic with {name} {theirs} for model {model.name!r}, got one with {ours}"
+                )
+
+
+def ensemble(
+    weights: Sequence[NDArray[np.floating[Any]]], biases: Sequence[NDArray[np.floating[Any]]], cost_count: int = 1
+) -> SafetyCritic:
+    """The critic of an exported ensemble: weights[l] is [E, inputs, outputs], biases[l] is [E, outputs]."""
+    expect(len(weights) == len(biases) >= 1, "as many bias as weight arrays, at least one", (len(weights), len(biases)))
+    members = weights[0].shape[0]
+    sizes = [weights[0].shape[1], *(layer.shape[2] for layer in weights)]
+    for depth, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        shape = (members, sizes[depth], sizes[depth + 1])
+        expect(weight.shape == shape, f"weights of layer {depth} with shape {shape}", weight.shape)
+        expect(bias.shape == (members, shape[2]), f"biases of layer {depth} with shape {(members, shape[2])}", bias.shape)
+        finite = bool(np.isfinite(weight).all() and np.isfinite(bias).all())
+        expect(finite, f"finite weights in layer {depth} of the critic", "NaN or infinity")
+    expect(sizes[-1] % cost_count == 0, f"outputs in multiples of {cost_count} constraints", sizes[-1])
+    rows, width = max(sizes[:-1]), max(sizes[1:])
+    packed = np.zeros((len(weights) * members * rows, width), np.float32)
+    packed_biases = np.zeros((len(weights) * members, width), np.float32)
+    for depth, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        for member in range(members):
+            index = depth * members + member
+            packed[index * rows : index * rows + sizes[depth], : sizes[depth + 1]] = weight[member]
+            packed_biases[index, : sizes[depth + 1]] = bias[member]
+    params = EnsembleParams(np.array(sizes, np.int64), members, packed, packed_biases, rows)
+    return SafetyCritic(
+        predict_ensemble, params, sizes[0], sizes[-1] // cost_count, cost_count, scratch_width=max(sizes)
+    )
+
+
+def immediate_costs_only(model: Model) -> SafetyCritic:
+    """The critic of someone who has learned nothing: zero, and sure of it.
+
+    With `cost_floor` it prunes what the model itself knows to be too expensive *now*. That is enough where an agent can
+    always stop spending (RockSample), and not where a step commits to later costs.
+    """
+    params = EnsembleParams(
+        np.array([model.feature_count], np.int64), 0, np.zeros((1, 1), np.float32), np.zeros((1, 1), np.float32), 1
+    )
+    return SafetyCritic(
+        predict_ensemble, params, model.feature_count, model.action_count, model.cost_count, model.feature_count
+    )

@@ -1,0 +1,215 @@
+"""The model: a constrained Markov decision process that a planner can simulate.
+
+A model is a handful of functions over plain arrays. They must not keep state of their own, must not write to `state`,
+and must draw all randomness from `rng` (see `cmcts.random`):
+
+    step(params, state, action, rng, next_state, costs) -> (reward, terminal)
+        write the next state and the cost vector C(s, a) >= 0, return R(s, a) and whether the episode ends
+    legal_actions(params, state, out) -> count
+        write the legal actions in ascending order; at least one in every state that is not terminal
+    features(params, state, out)
+        write what the safety critic sees of the state
+    start(params, rng, state)
+        write a start state drawn from mu
+    rollout_action(params, state, rng) -> action            (optional)
+        a quick guess at a good legal action; rollouts are uniform without it
+    expected_costs(params, state, action, out)              (optional)
+        write E[C(s, a)]; sampled from `step` without it
+    outcomes(params, state, action) -> (probabilities, next_states, rewards, costs, terminals)   (optional)
+        all that can happen, as arrays; only exact solutions need it
+
+`params` is a NamedTuple of numbers and arrays: sizes, tables, probabilities. Changing it never recompiles anything.
+States are float64 vectors of one length, features float32, actions 0 ... action_count - 1, costs float64 of length
+cost_count >= 1. Functions may be decorated with `numba.njit` or not; helpers they call must be, or the model runs
+uncompiled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numba import config, njit, typeof, types
+from numba.core.errors import NumbaError
+from numpy.typing import ArrayLike, NDArray
+
+from cmcts.compilation import Function, content_type, python_function
+from cmcts.errors import InvalidInput, ModelError, expect
+from cmcts.random import stream
+
+KERNEL_FUNCTIONS = ("step", "legal_actions", "features", "start", "rollout_action", "expected_costs")
+
+
+def no_rollout_action(params, state, rng):
+    """Stands in for a missing `rollout_action`; never called."""
+    return 0
+
+
+def no_expected_costs(params, state, action, out):
+    """Stands in for missing `expected_costs`; never called."""
+    return
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Functions, parameters and sizes of one constrained MDP; the module's docstring says what each function does."""
+
+    name: str
+    params: Any
+    step: Function
+    legal_actions: Function
+    features: Function
+    start: Function
+    state_size: int
+    action_count: int
+    feature_count: int
+    cost_count: int = 1
+    rollout_action: Function = no_rollout_action
+    expected_costs: Function = no_expected_costs
+    outcomes: Function | None = None
+    state_fault: Function | None = None  # (params, state) -> what is wrong with a state, or ""
+    action_names: tuple[str, ...] = ()
+    feature_description: str = ""
+    _warned: list[str] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("step", "legal_actions", "features", "start", "rollout_action", "expected_costs"):
+            expect(callable(getattr(self, name)), f"model {self.name!r} to have a function {name}", getattr(self, name))
+        for name in ("state_size", "action_count", "feature_count", "cost_count"):
+            value = getattr(self, name)
+            expect(isinstance(value, int) and value >= 1, f"{name} >= 1 in model {self.name!r}", value)
+        expect(
+            len(self.action_names) in (0, self.action_count),
+            f"{self.action_count} action names in model {self.name!r}",
+            self.action_names,
+        )
+        if not config.DISABLE_JIT:
+            functions = {name: getattr(self, name) for name in KERNEL_FUNCTIONS}
+            object.__setattr__(self, "_numba_type_", content_type(self.name, functions))
+
+    @property
+    def has_rollout_action(self) -> bool:
+        """Whether the model brings a rollout policy of its own."""
+        return self.rollout_action is not no_rollout_action
+
+    @property
+    def has_expected_costs(self) -> bool:
+        """Whether the model knows its expected immediate costs, so that they need not be sampled."""
+        return self.expected_costs is not no_expected_costs
+
+    def with_params(self, **changes: Any) -> Model:
+        """The same model with some parameters changed."""
+        return dataclasses.replace(self, params=self.params._replace(**changes))
+
+    def action_name(self, action: int) -> str:
+        """The action's name, or its number."""
+        return self.action_names[action] if self.action_names else str(action)
+
+    def validate_state(self, state: ArrayLike) -> NDArray[np.float64]:
+        """`state` as a fresh float64 vector, or an error that says what is wrong with it."""
+        try:
+            array = np.array(state, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"expected a state of {self.state_size} numbers, got {state!r}") from None
+        if array.shape != (self.state_size,):
+            raise InvalidInput(
+                f"expected a state of shape ({self.state_size},) for model {self.name!r}, got shape {array.shape}"
+            )
+        if not np.isfinite(array).all():
+            index = int(np.flatnonzero(~np.isfinite(array))[0])
+            raise InvalidInput(f"expected a finite state, got {array[index]} at index {index}")
+        fault = self.state_fault(self.params, array) if self.state_fault else ""
+        if fault:
+            raise InvalidInput(f"illegal state for model {self.name!r}: {fault}")
+        return array
+
+    def validate_costs(self, costs: ArrayLike, name: str) -> NDArray[np.float64]:
+        """A cost-like vector (budget, multipliers): finite, not negative, one number a constraint."""
+        try:
+            array = np.atleast_1d(np.array(costs, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise InvalidInput(f"expected {name} of {self.cost_count} numbers, got {costs!r}") from None
+        if array.shape != (self.cost_count,):
+            raise InvalidInput(
+                f"expected {name} with one number for each of {self.cost_count} constraints, got {costs!r}"
+            )
+        if not (np.isfinite(array).all() and (array >= 0).all()):
+            raise InvalidInput(f"expected {name} finite and >= 0, got {costs!r}")
+        return array
+
+    def start_state(self, seed: int | NDArray[np.uint64] = 0) -> NDArray[np.float64]:
+        """A start state drawn from mu."""
+        state = np.zeros(self.state_size)
+        with np.errstate(over="ignore"):
+            python_function(self.start)(self.params, stream(seed), state)
+        return state
+
+    def legal(self, state: ArrayLike) -> NDArray[np.int64]:
+        """The legal actions of a state."""
+        out = np.zeros(self.action_count, np.int64)
+        count = int(python_function(self.legal_actions)(self.params, np.asarray(state, np.float64), out))
+        return out[:count].copy()
+
+    def feature_vector(self, state: ArrayLike) -> NDArray[np.float32]:
+        """What the critic sees of a state."""
+        out = np.zeros(self.feature_count, np.float32)
+        python_function(self.features)(self.params, np.asarray(state, np.float64), out)
+        return out
+
+    def compile_fault(self) -> str:
+        """Why Numba cannot compile this model: the first function that fails, and how. Empty if it can."""
+        try:
+            params = typeof(self.params)
+        except (ValueError, TypeError) as error:
+            return f"params: {_first_line(error)}"
+        state, rng, actions = types.float64[::1], types.uint64[::1], types.int64[::1]
+        floats, integer = types.float64[::1], types.int64
+        signatures = {
+            "step": (params, state, integer, rng, state, floats),
+            "legal_actions": (params, state, actions),
+            "features": (params, state, types.float32[::1]),
+            "start": (params, rng, state),
+            "rollout_action": (params, state, rng),
+            "expected_costs": (params, state, integer, floats),
+        }
+        for name, signature in signatures.items():
+            try:
+                njit(python_function(getattr(self, name))).compile(signature)
+            except NumbaError as error:
+                return f"{name}: {_first_line(error)}"
+        return ""
+
+    @property
+    def compiles(self) -> bool:
+        """False once Numba has failed on this model."""
+        return not self._warned
+
+    def warn_uncompiled(self, fault: str) -> None:
+        """Say once that the model runs uncompiled, why, and what to do about it."""
+        if not self._warned:
+            self._warned.append(fault)
+            warnings.warn(
+                f"model {self.name!r} cannot be compiled and plans uncompiled, hundreds of times slower ({fault}). "
+                "To speed it up, use only numbers and NumPy arrays in params and in its functions, and decorate the "
+                "helpers they call with numba.njit.",
+                stacklevel=4,
+            )
+
+    def raise_fault(self, fault: NDArray[np.float64]) -> None:
+        """Turn what a kernel noted about a bad step into an error: [1 + state_size + 2 + cost_count] numbers."""
+        state = fault[1 : 1 + self.state_size]
+        action, reward = int(fault[1 + self.state_size]), fault[2 + self.state_size]
+        costs = fault[3 + self.state_size :]
+        raise ModelError(
+            f"expected model {self.name!r} to return a finite reward, finite costs >= 0 and a finite next state, got "
+            f"reward {reward} and costs {costs.tolist()} for action {self.action_name(action)} in state {state.tolist()}"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    useful = [line for line in lines if not line.startswith(("Failed in", "During:", "File", "\x1b"))]
+    return (useful or lines or [type(error).__name__])[0]

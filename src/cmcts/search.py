@@ -1,0 +1,394 @@
+"""The search: select, expand, rollout, backup, over one preallocated tree. Every planner runs this code.
+
+A simulation walks down from the root by UCT (`select`), adds the first state it has not seen and opens its actions
+(`expand`, where the safety critic prunes), plays on from there by a quick policy (`rollout`), and averages the
+discounted reward and costs into every action on the path (`backup`). Actions may have several outcomes: a child is
+found by its state, and the reward and costs that are backed up are those that were sampled.
+
+Kernels allocate nothing and raise nothing. Python validates before, and turns a noted fault into an error after.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmcts.compilation import entry_point, kernel
+from cmcts.pruning import ROUNDING, immediate_costs, prune
+from cmcts.random import below
+from cmcts.tree import ILLEGAL, NO_NODE, ROOT, add_node, find_child
+
+
+class Rules(NamedTuple):
+    """All settings a kernel needs, as plain numbers: planners differ only in these."""
+
+    discount: float
+    exploration: float
+    horizon: int
+    own_rollout: bool  # follow the model's rollout_action, else uniform over the legal actions
+    thrifty_rollout: bool  # rollouts refuse steps that exceed what is left of the budget
+    rollouts: int  # a leaf
+    widening_factor: float  # outcomes of an action visited n times are at most factor * n^power; 0: no limit
+    widening_power: float
+    has_expected_costs: bool
+    cost_samples: int
+    use_critic: bool
+    sigma_max: float
+    tolerance: float
+    cost_floor: bool
+    fallback: int
+    tune_multipliers: bool  # CC-MCP: move the multipliers after every simulation
+    multiplier_max: float
+
+
+class Workspace(NamedTuple):
+    """What one search writes to besides its tree; H is the horizon."""
+
+    legal: NDArray[np.int64]  # [A]
+    state: NDArray[np.float64]  # [S] of the leaf, after `select`
+    next_state: NDArray[np.float64]  # [S]
+    rollout_state: NDArray[np.float64]  # [S]
+    sample_state: NDArray[np.float64]  # [S] next states that only their costs are wanted of
+    costs: NDArray[np.float64]  # [M]
+    path_costs: NDArray[np.float64]  # [M] C_path of the leaf, after `select`
+    rollout_costs: NDArray[np.float64]  # [M] mean over the leaf's rollouts, discounted to the leaf
+    spent: NDArray[np.float64]  # [M] discounted costs of one rollout so far
+    floor: NDArray[np.float64]  # [M]
+    overrun: NDArray[np.float64]  # [A]
+    features: NDArray[np.float32]  # [F]
+    scratch: NDArray[np.float32]  # [2, width] for the critic
+    discounts: NDArray[np.float64]  # [H + 2] gamma^t
+    path_nodes: NDArray[np.int64]  # [H + 1]
+    path_actions: NDArray[np.int64]  # [H + 1]
+    path_rewards: NDArray[np.float64]  # [H + 1]
+    path_step_costs: NDArray[np.float64]  # [H + 1, M]
+    fault: NDArray[np.float64]  # [3 + S + M] a flag, then state, action, reward and costs of a bad step
+
+
+def workspace(
+    state_size: int, action_count: int, cost_count: int, feature_count: int, width: int, horizon: int, discount: float
+) -> Workspace:
+    """Allocate the scratch memory of one search."""
+    s, a, m = state_size, action_count, cost_count
+    # Running products, as every other discount in the kernels, and not powers: they round alike.
+    discounts = np.cumprod(np.concatenate(([1.0], np.full(horizon + 1, discount))))
+    return Workspace(
+        legal=np.zeros(a, np.int64),
+        state=np.zeros(s),
+        next_state=np.zeros(s),
+        rollout_state=np.zeros(s),
+        sample_state=np.zeros(s),
+        costs=np.zeros(m),
+        path_costs=np.zeros(m),
+        rollout_costs=np.zeros(m),
+        spent=np.zeros(m),
+        floor=np.zeros(m),
+        overrun=np.zeros(a),
+        features=np.zeros(feature_count, np.float32),
+        scratch=np.zeros((2, width), np.float32),
+        discounts=discounts,
+        path_nodes=np.zeros(horizon + 1, np.int64),
+        path_actions=np.zeros(horizon + 1, np.int64),
+        path_rewards=np.zeros(horizon + 1),
+        path_step_costs=np.zeros((horizon + 1, m)),
+        fault=np.zeros(3 + s + m),
+    )
+
+
+@kernel
+def take_step(model, params, state, action, rng, next_state, scale, account, work):
+    """`model.step`, its costs charged to `account` at `scale`; a reward or cost that cannot be is noted as a fault."""
+    reward, terminal = model.step(params, state, action, rng, next_state, work.costs)
+    if not math.isfinite(reward):
+        note_fault(state, action, reward, work)
+    for m in range(account.shape[0]):
+        if not 0.0 <= work.costs[m] < math.inf:
+            note_fault(state, action, reward, work)
+        account[m] += scale * work.costs[m]
+    return reward, terminal
+
+
+@kernel
+def note_fault(state, action, reward, work):
+    """Keep the first bad step for the error message."""
+    if work.fault[0] == 0.0:
+        size = state.shape[0]
+        work.fault[0] = 1.0
+        for k in range(size):
+            work.fault[1 + k] = state[k]
+        work.fault[1 + size] = action
+        work.fault[2 + size] = reward
+        for m in range(work.costs.shape[0]):
+            work.fault[3 + size + m] = work.costs[m]
+
+
+@kernel
+def scalarised(tree, node, action, multipliers):
+    """The penalised value Q_R(s, a) - sum_m lambda_m Q_C,m(s, a)."""
+    value = tree.reward_values[node, action]
+    constraints = multipliers.shape[0]
+    for m in range(constraints):
+        value -= multipliers[m] * tree.cost_values[node, action * constraints + m]
+    return value
+
+
+@kernel
+def uct_action(tree, node, multipliers, rules, rng):
+    """The action to descend by: an untried one at random, else the largest Q_lambda + k sqrt(log(N + 1) / n)."""
+    actions = tree.action_visits.shape[1]
+    untried = 0
+    for action in range(actions):
+        if tree.action_visits[node, action] == 0:
+            untried += 1
+    if untried > 0:
+        skip = below(rng, untried)
+        for action in range(actions):
+            if tree.action_visits[node, action] == 0:
+                if skip == 0:
+                    return action
+                skip -= 1
+    log_visits = math.log(tree.visits[node] + 1.0)
+    best, best_score = 0, -math.inf
+    for action in range(actions):
+        visits = tree.action_visits[node, action]
+        if visits > 0:
+            score = scalarised(tree, node, action, multipliers) + rules.exploration * math.sqrt(log_visits / visits)
+            if score > best_score:
+                best, best_score = action, score
+    return best
+
+
+@kernel
+def outcomes_are_full(tree, node, action, rules):
+    """Progressive widening: whether (node, action) already has as many outcomes as its visits allow."""
+    outcomes = 0
+    child = tree.first_child[node, action]
+    while child != NO_NODE:
+        outcomes += 1
+        child = tree.next_sibling[child]
+    visits = tree.action_visits[node, action]
+    return outcomes > 0 and outcomes >= rules.widening_factor * max(visits, 1) ** rules.widening_power
+
+
+@kernel
+def revisited_child(tree, node, action, rng):
+    """One of the known outcomes of (node, action), in proportion to its visits."""
+    total = 0
+    child = tree.first_child[node, action]
+    while child != NO_NODE:
+        total += tree.visits[child]
+        child = tree.next_sibling[child]
+    skip = below(rng, total)
+    child = tree.first_child[node, action]
+    while skip >= tree.visits[child]:
+        skip -= tree.visits[child]
+        child = tree.next_sibling[child]
+    return child
+
+
+@kernel
+def select(model, params, tree, multipliers, rules, work, rng):
+    """SELECTION. Walk down to a node that is not expanded; it may be new, terminal or at the horizon.
+
+    Leaves the path, the leaf's state and its C_path in `work`. Returns (leaf, depth); the leaf is NO_NODE when the tree
+    is full, and its state then lives in `work.state` alone.
+    """
+    constraints = work.costs.shape[0]
+    size = work.state.shape[0]
+    node, depth = ROOT, 0
+    terminal = tree.terminal[ROOT]
+    for m in range(constraints):
+        work.path_costs[m] = 0.0
+    for k in range(size):
+        work.state[k] = tree.states[ROOT, k]
+    while node != NO_NODE and tree.expanded[node] and depth < rules.horizon:
+        action = uct_action(tree, node, multipliers, rules, rng)
+        work.path_nodes[depth] = node
+        work.path_actions[depth] = action
+        if rules.widening_factor > 0.0 and outcomes_are_full(tree, node, action, rules):
+            child = revisited_child(tree, node, action, rng)
+            reward, terminal = tree.reward[child], tree.terminal[child]
+            for k in range(size):
+                work.state[k] = tree.states[child, k]
+            for m in range(constraints):
+                work.costs[m] = tree.costs[child, m]
+                work.path_costs[m] += work.discounts[depth] * work.costs[m]
+        else:
+            reward, terminal = take_step(
+                model, params, tree.states[node], action, rng, work.state, work.discounts[depth], work.path_costs, work
+            )
+            child = find_child(tree, node, action, work.state)
+        work.path_rewards[depth] = reward
+        for m in range(constraints):
+            work.path_step_costs[depth, m] = work.costs[m]
+        depth += 1
+        if child == NO_NODE:
+            for k in range(size):
+                if not math.isfinite(work.state[k]):
+                    note_fault(tree.states[node], action, reward, work)
+            if tree.count[0] < tree.parent.shape[0]:
+                child = add_node(
+                    tree, work.state, node, action, depth, terminal, reward, work.costs, work.path_costs
+                )
+        node = child
+    return node, depth, terminal
+
+
+@kernel
+def expand(model, params, critic, critic_params, tree, node, budget, rules, work, rng):
+    """EXPANSION (Algorithm 1, lines 6 to 11). Open the legal actions of `node` and prune the unsafe ones."""
+    actions = tree.action_visits.shape[1]
+    constraints = budget.shape[0]
+    for action in range(actions):
+        tree.action_visits[node, action] = ILLEGAL
+    count = model.legal_actions(params, tree.states[node], work.legal)
+    for k in range(count):
+        action = work.legal[k]
+        tree.action_visits[node, action] = 0
+        tree.first_child[node, action] = NO_NODE
+        tree.reward_values[node, action] = 0.0
+        for m in range(constraints):
+            tree.cost_values[node, action * constraints + m] = 0.0
+    tree.expanded[node] = count > 0
+    if rules.use_critic and count > 0:
+        model.features(params, tree.states[node], work.features)
+        critic.predict(critic_params, work.features, work.scratch, tree.critic_mean[node], tree.critic_sigma[node])
+        prune(model, params, tree, node, count, budget, rules, work, rng)
+
+
+@kernel
+def affordable(model, params, state, action, leaf_depth, scale, budget, rules, work, rng):
+    """Whether a rollout that has spent C_path and `work.spent` can pay for the expected cost of this step."""
+    immediate_costs(model, params, state, action, rules, rng, work.sample_state, work.costs, work.floor)
+    for m in range(budget.shape[0]):
+        rollout_cost = work.spent[m] + scale * work.floor[m]
+        if work.path_costs[m] + work.discounts[leaf_depth] * rollout_cost > budget[m] + ROUNDING:
+            return False
+    return True
+
+
+@kernel
+def rollout_action(model, params, state, leaf_depth, scale, budget, rules, work, rng):
+    """The rollout policy's action, or NO_NODE if a thrifty rollout can afford none."""
+    if rules.own_rollout:
+        action = model.rollout_action(params, state, rng)
+        if not rules.thrifty_rollout:
+            return action
+        if affordable(model, params, state, action, leaf_depth, scale, budget, rules, work, rng):
+            return action
+    count = model.legal_actions(params, state, work.legal)
+    if not rules.thrifty_rollout:
+        return work.legal[below(rng, count)]
+    while count > 0:
+        pick = below(rng, count)
+        action = work.legal[pick]
+        if affordable(model, params, state, action, leaf_depth, scale, budget, rules, work, rng):
+            return action
+        count -= 1
+        work.legal[pick] = work.legal[count]
+    return NO_NODE
+
+
+@kernel
+def rollout(model, params, leaf_depth, budget, rules, work, rng):
+    """SIMULATION. The discounted reward of playing on from `work.state`; its discounted costs go to `work.spent`."""
+    total, scale = 0.0, 1.0
+    for m in range(budget.shape[0]):
+        work.spent[m] = 0.0
+    # Two buffers take turns as state and next state; `work.state` itself stays, for the next rollout of this leaf.
+    state, next_state = work.rollout_state, work.next_state
+    for k in range(state.shape[0]):
+        state[k] = work.state[k]
+    for _ in range(leaf_depth, rules.horizon):
+        action = rollout_action(model, params, state, leaf_depth, scale, budget, rules, work, rng)
+        if action == NO_NODE:
+            break
+        reward, terminal = take_step(model, params, state, action, rng, next_state, scale, work.spent, work)
+        total += scale * reward
+        if terminal:
+            break
+        scale *= rules.discount
+        state, next_state = next_state, state
+    return total
+
+
+@kernel
+def backup(tree, depth, value, rules, work):
+    """BACKPROPAGATION. Average the sampled return, V = r + gamma V, and the costs alike, into the path's actions."""
+    constraints = work.costs.shape[0]
+    for step in range(depth - 1, -1, -1):
+        node, action = work.path_nodes[step], work.path_actions[step]
+        visits = tree.action_visits[node, action] + 1
+        tree.action_visits[node, action] = visits
+        tree.visits[node] += 1
+        value = work.path_rewards[step] + rules.discount * value
+        tree.reward_values[node, action] += (value - tree.reward_values[node, action]) / visits
+        for m in range(constraints):
+            work.rollout_costs[m] = work.path_step_costs[step, m] + rules.discount * work.rollout_costs[m]
+            column = action * constraints + m
+            tree.cost_values[node, column] += (work.rollout_costs[m] - tree.cost_values[node, column]) / visits
+
+
+@kernel
+def greedy_root_action(tree, multipliers):
+    """The visited root action with the largest penalised value, or NO_NODE."""
+    best, best_value = NO_NODE, -math.inf
+    for action in range(tree.action_visits.shape[1]):
+        if tree.action_visits[ROOT, action] > 0:
+            value = scalarised(tree, ROOT, action, multipliers)
+            if value > best_value:
+                best, best_value = action, value
+    return best
+
+
+@kernel
+def tune_multipliers(tree, budget, multipliers, iteration, rules):
+    """CC-MCP's dual step: lambda_m += sign(Q_C,m(root, greedy action) - c_hat_m) / (i + 1), clipped."""
+    greedy = greedy_root_action(tree, multipliers)
+    if greedy == NO_NODE:
+        return
+    constraints = budget.shape[0]
+    for m in range(constraints):
+        gap = tree.cost_values[ROOT, greedy * constraints + m] - budget[m]
+        if gap > 0.0:
+            multipliers[m] = min(rules.multiplier_max, multipliers[m] + 1.0 / (iteration + 1.0))
+        elif gap < 0.0:
+            multipliers[m] = max(0.0, multipliers[m] - 1.0 / (iteration + 1.0))
+
+
+@kernel
+def simulate(
+    model, params, critic, critic_params, tree, budget, multipliers, rules, work, rng
+):
+    """One iteration of Algorithm 1."""
+    leaf, depth, terminal = select(model, params, tree, multipliers, rules, work, rng)
+    value = 0.0
+    for m in range(budget.shape[0]):
+        work.rollout_costs[m] = 0.0
+    if leaf != NO_NODE:
+        # Inner nodes are counted by their actions' backups.
+        tree.visits[leaf] += 1
+        if not terminal and depth < rules.horizon:
+            expand(model, params, critic, critic_params, tree, leaf, budget, rules, work, rng)
+    if not terminal:
+        for _ in range(rules.rollouts):
+            value += rollout(model, params, depth, budget, rules, work, rng) / rules.rollouts
+            for m in range(budget.shape[0]):
+                work.rollout_costs[m] += work.spent[m] / rules.rollouts
+    backup(tree, depth, value, rules, work)
+
+
+@entry_point
+def run(
+    model, params, critic, critic_params, tree, budget, multipliers, rules, work, rng, begin, end
+):
+    """Simulations number `begin` to `end` of a search; stops early at the first fault in `work.fault`."""
+    for iteration in range(begin, end):
+        simulate(model, params, critic, critic_params, tree, budget, multipliers, rules, work, rng)
+        if work.fault[0] != 0.0:
+            return
+        if rules.tune_multipliers:
+            tune_multipliers(tree, budget, multipliers, iteration, rules)

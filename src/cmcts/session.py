@@ -1,0 +1,138 @@
+"""One search from Python: a tree and its workspace, begun at a root, run for a while, and run on.
+
+The same memory serves search after search. A model that Numba cannot compile runs the same kernels uncompiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import config
+from numba.core.errors import NumbaError
+from numpy.typing import NDArray
+
+from cmcts import pruning, search
+from cmcts.compilation import Function, uncompiled
+from cmcts.critic import SafetyCritic
+from cmcts.errors import InvalidInput
+from cmcts.model import Model
+from cmcts.random import Stream
+from cmcts.search import Rules, workspace
+from cmcts.tree import NO_NODE, ROOT, Tree, add_node, allocate, find_child, reroot
+
+_add_node, _find_child = uncompiled(add_node), uncompiled(find_child)
+
+
+class SearchSession:
+    """A resumable search of one model under one set of rules. Not thread-safe: one session a thread."""
+
+    def __init__(self, model: Model, critic: SafetyCritic, rules: Rules) -> None:
+        self.model, self.critic, self.rules = model, critic, rules
+        self.work = workspace(
+            model.state_size,
+            model.action_count,
+            model.cost_count,
+            model.feature_count,
+            critic.scratch_width,
+            rules.horizon,
+            rules.discount,
+        )
+        self.tree = self._allocate(2)
+        self.iterations = 0
+        self.budget = np.zeros(model.cost_count)
+        self.multipliers = np.zeros(model.cost_count)
+        self.rng: Stream = np.zeros(1, np.uint64)
+
+    def _allocate(self, nodes: int) -> Tree:
+        model = self.model
+        return allocate(
+            nodes, model.state_size, model.action_count, model.cost_count, critic=self.rules.use_critic
+        )
+
+    def begin(
+        self,
+        state: NDArray[np.float64],
+        budget: NDArray[np.float64],
+        multipliers: NDArray[np.float64],
+        rng: Stream,
+        capacity: int,
+    ) -> None:
+        """Start anew at a root; `rng` is advanced in place as the search runs."""
+        if len(self.tree.parent) < capacity:
+            self.tree = self._allocate(capacity)
+        if len(self.model.legal(state)) == 0:
+            raise InvalidInput(f"expected a state with a legal action, got {state.tolist()}")
+        self.tree.count[0] = 0
+        self.tree.peak_depth[0] = 0
+        zero = np.zeros(self.model.cost_count)
+        _add_node(self.tree, state, NO_NODE, 0, 0, False, 0.0, zero, zero)
+        self._set(budget, multipliers, rng)
+
+    def resume_at(
+        self,
+        action: int,
+        state: NDArray[np.float64],
+        budget: NDArray[np.float64],
+        multipliers: NDArray[np.float64],
+        rng: Stream,
+        capacity: int,
+    ) -> bool:
+        """Re-root on what `action` led to and keep that subtree; False if the outcome is not in the tree.
+
+        Pruning is judged anew: the budget that is really left may differ from what the tree expected.
+        """
+        known = self.tree.expanded[ROOT] and self.tree.action_visits[ROOT, action] > 0
+        child = _find_child(self.tree, ROOT, action, state) if known else NO_NODE
+        if child == NO_NODE or self.tree.terminal[child]:
+            return False
+        old = self.tree
+        self.tree = self._allocate(max(capacity + int(old.visits[child]) + 1, 2))
+        reroot(old, self.tree, int(child), self.rules.discount)
+        self._set(budget, multipliers, rng)
+        if self.rules.use_critic:
+            self._call(
+                pruning.reprune,
+                (self.model, self.model.params, self.tree, self.budget, self.rules, self.work, self.rng),
+            )
+        return True
+
+    def _set(self, budget: NDArray[np.float64], multipliers: NDArray[np.float64], rng: Stream) -> None:
+        self.budget, self.multipliers, self.rng = budget.copy(), multipliers.copy(), rng
+        self.iterations = 0
+        self.work.fault[0] = 0.0
+
+    def run(self, iterations: int) -> None:
+        """Add simulations to the tree."""
+        arguments = (
+            self.model,
+            self.model.params,
+            self.critic,
+            self.critic.params,
+            self.tree,
+            self.budget,
+            self.multipliers,
+            self.rules,
+            self.work,
+            self.rng,
+            self.iterations,
+            self.iterations + iterations,
+        )
+        self._call(search.run, arguments)
+        if self.work.fault[0]:
+            self.model.raise_fault(self.work.fault)
+        self.iterations += iterations
+
+    def _call(self, kernel: Function, arguments: tuple[Any, ...]) -> None:
+        if not config.DISABLE_JIT and self.model.compiles:
+            try:
+                kernel(*arguments)
+            except NumbaError:
+                fault = self.model.compile_fault()
+                if not fault:
+                    raise
+                self.model.warn_uncompiled(fault)
+            else:
+                return
+        with np.errstate(over="ignore"):  # unsigned arithmetic is meant to wrap
+            uncompiled(kernel)(*arguments)

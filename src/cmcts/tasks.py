@@ -1,0 +1,95 @@
+"""Tasks: named problems, each with a planning model, a training world, a real world and the settings that suit it.
+
+    >>> task = make("rocksample-7-8")
+    >>> task.model.action_count
+    13
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cmcts.envs.rocksample import RockSampleWorld, rocksample_model
+from cmcts.envs.safe_gridworld import SafeGridworldWorld, safe_gridworld_model
+from cmcts.errors import InvalidInput, expect
+from cmcts.model import Model
+from cmcts.planners import SearchSettings
+from cmcts.pruning import PruningSettings
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+
+@dataclass(frozen=True)
+class Task:
+    """A problem to plan in: maximise discounted reward while the discounted costs stay within `budget`."""
+
+    name: str
+    description: str
+    model: Model
+    """What the planner simulates: fast, and possibly wrong."""
+    training_world: Callable[..., gym.Env[Any, Any]]
+    """Makes the accurate simulator that the critic is trained in; takes Gymnasium's `render_mode`."""
+    real_world: Callable[..., gym.Env[Any, Any]]
+    """Makes the world that results are reported in."""
+    budget: tuple[float, ...]
+    search: SearchSettings = field(default_factory=SearchSettings)
+    pruning: PruningSettings = field(default_factory=PruningSettings)
+    iterations: int = 1024
+    penalty: float = 1.0
+    """A multiplier that suits `PenalizedMCTS` here."""
+
+    def __post_init__(self) -> None:
+        self.model.validate_costs(self.budget, "budget")
+        expect(self.iterations >= 1, "iterations >= 1", self.iterations)
+
+    @property
+    def discount(self) -> float:
+        """gamma."""
+        return self.search.discount
+
+
+def rocksample_task(n: int, m: int, training_d0: float = 20.0) -> Task:
+    """RockSample(n, m). With `training_d0` other than 20, planner and training world believe in a better sensor."""
+    suffix = "" if training_d0 == 20.0 else f"-d{training_d0:g}"
+    return Task(
+        name=f"rocksample-{n}-{m}{suffix}",
+        description=f"{n} x {n} grid, {m} rocks, discounted number of measurements at most 1",
+        model=rocksample_model(n, m, training_d0),
+        training_world=lambda **options: RockSampleWorld(n, m, training_d0, **options),
+        real_world=lambda **options: RockSampleWorld(n, m, **options),
+        budget=(1.0,),
+        search=SearchSettings(exploration=20.0),
+        penalty=3.0,
+    )
+
+
+def safe_gridworld_task() -> Task:
+    """Safe Gridworld with the paper's three winds: 0 in the planner, 0.25 in training, 0.3 in reality."""
+    return Task(
+        name="safe-gridworld",
+        description="8 x 8 grid with an unsafe wall and a wind the planner ignores, no unsafe square allowed",
+        model=safe_gridworld_model(0.0),
+        training_world=lambda **options: SafeGridworldWorld(0.25, **options),
+        real_world=lambda **options: SafeGridworldWorld(0.3, **options),
+        budget=(0.0,),
+        search=SearchSettings(exploration=100.0, rollouts=1),
+        iterations=512,
+        penalty=30.0,
+    )
+
+
+NAMES = ("rocksample-5-7", "rocksample-7-8", "rocksample-11-11", "rocksample-15-15", "safe-gridworld")
+
+
+def make(name: str) -> Task:
+    """The task of that name; `rocksample-N-M` for any N and M."""
+    if name == "safe-gridworld":
+        return safe_gridworld_task()
+    match = re.fullmatch(r"rocksample-(\d{1,4})-(\d{1,4})(?:-d(\d+(?:\.\d+)?))?", name)
+    if match:
+        return rocksample_task(int(match[1]), int(match[2]), float(match[3] or 20.0))
+    raise InvalidInput(f"expected a task: one of {', '.join(NAMES)}, or rocksample-N-M; got {name!r}")
