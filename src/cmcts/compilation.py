@@ -42,7 +42,9 @@ entry_point = njit(_nrt=False, error_model="python", cache=True, nogil=True)
 def _library_digest() -> bytes:
     """Hash of every library source that holds a kernel."""
     sources = (path.read_bytes() for path in sorted(Path(__file__).parent.rglob("*.py")))
-    return hashlib.sha256(b"".join(source for source in sources if b"@kernel" in source or b"@entry_point" in source)).digest()
+    return hashlib.sha256(
+        b"".join(source for source in sources if b"@kernel" in source or b"@entry_point" in source)
+    ).digest()
 
 
 _LIBRARY = _library_digest()

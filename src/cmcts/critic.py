@@ -138,7 +138,9 @@ def ensemble(
     for depth, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         shape = (members, sizes[depth], sizes[depth + 1])
         expect(weight.shape == shape, f"weights of layer {depth} with shape {shape}", weight.shape)
-        expect(bias.shape == (members, shape[2]), f"biases of layer {depth} with shape {(members, shape[2])}", bias.shape)
+        expect(
+            bias.shape == (members, shape[2]), f"biases of layer {depth} with shape {(members, shape[2])}", bias.shape
+        )
         finite = bool(np.isfinite(weight).all() and np.isfinite(bias).all())
         expect(finite, f"finite weights in layer {depth} of the critic", "NaN or infinity")
     expect(sizes[-1] % cost_count == 0, f"outputs in multiples of {cost_count} constraints", sizes[-1])

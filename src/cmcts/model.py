@@ -205,7 +205,8 @@ class Model:
         costs = fault[3 + self.state_size :]
         raise ModelError(
             f"expected model {self.name!r} to return a finite reward, finite costs >= 0 and a finite next state, got "
-            f"reward {reward} and costs {costs.tolist()} for action {self.action_name(action)} in state {state.tolist()}"
+            f"reward {reward} and costs {costs.tolist()} for action {self.action_name(action)} in state "
+            f"{state.tolist()}"
         )
 
 

@@ -361,9 +361,7 @@ class CCMCP(Planner):
         return np.full(self.model.cost_count, self.settings.initial_multiplier)
 
     def _rules(self) -> Rules:
-        return super()._rules()._replace(
-            tune_multipliers=True, multiplier_max=self.settings.maximum_multiplier
-        )
+        return super()._rules()._replace(tune_multipliers=True, multiplier_max=self.settings.maximum_multiplier)
 
     def _policy(self, session: SearchSession, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Policy:
         visits = session.tree.action_visits[ROOT].astype(np.float64)
@@ -408,9 +406,7 @@ def mixture_program(
     actions, constraints = costs.shape
     identity = np.eye(constraints)
     objective = np.concatenate([np.zeros(actions), 1.0 + multipliers, multipliers])
-    equalities = np.block(
-        [[costs.T, -identity, identity], [np.ones((1, actions)), np.zeros((1, 2 * constraints))]]
-    )
+    equalities = np.block([[costs.T, -identity, identity], [np.ones((1, actions)), np.zeros((1, 2 * constraints))]])
     result = linprog(objective, A_eq=equalities, b_eq=np.concatenate([budget, [1.0]]), method="highs")
     if not result.success:
         raise InvalidInput(f"no mixture of root actions could be found: {result.message}")

@@ -100,7 +100,7 @@ def prune(model, params, tree, node, count, budget, rules, work, rng):
             if tree.path_costs[node, m] + scale * prediction > budget[m] + ROUNDING and pruned_by == 0:
                 pruned_by = m + 1
             if rules.fallback == LOWEST_PESSIMISTIC:
-                mean = max(mean + sigma, floor)
+                mean = max(mean + sigma, floor)  # type: ignore[assignment]
             worst = max(worst, tree.path_costs[node, m] + scale * mean - budget[m])
         tree.pruned_by[node, action] = pruned_by
         work.overrun[action] = worst

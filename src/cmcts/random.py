@@ -55,7 +55,7 @@ def stream(seed: int | np.random.SeedSequence | Stream) -> Stream:
             raise InvalidInput(f"expected a stream (a uint64 array of shape (1,)), got {got}")
         return seed
     sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(_entropy(seed))
-    return sequence.generate_state(1, np.uint64)
+    return np.asarray(sequence.generate_state(1, np.uint64), np.uint64)
 
 
 def streams(seed: int | np.random.SeedSequence, count: int) -> list[Stream]:

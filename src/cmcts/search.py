@@ -74,7 +74,7 @@ def workspace(
     """Allocate the scratch memory of one search."""
     s, a, m = state_size, action_count, cost_count
     # Running products, as every other discount in the kernels, and not powers: they round alike.
-    discounts = np.cumprod(np.concatenate(([1.0], np.full(horizon + 1, discount))))
+    discounts = np.cumprod(np.concatenate(([1.0], np.full(horizon + 1, discount))), dtype=np.float64)
     return Workspace(
         legal=np.zeros(a, np.int64),
         state=np.zeros(s),
@@ -230,9 +230,7 @@ def select(model, params, tree, multipliers, rules, work, rng):
                 if not math.isfinite(work.state[k]):
                     note_fault(tree.states[node], action, reward, work)
             if tree.count[0] < tree.parent.shape[0]:
-                child = add_node(
-                    tree, work.state, node, action, depth, terminal, reward, work.costs, work.path_costs
-                )
+                child = add_node(tree, work.state, node, action, depth, terminal, reward, work.costs, work.path_costs)
         node = child
     return node, depth, terminal
 
@@ -360,9 +358,7 @@ def tune_multipliers(tree, budget, multipliers, iteration, rules):
 
 
 @kernel
-def simulate(
-    model, params, critic, critic_params, tree, budget, multipliers, rules, work, rng
-):
+def simulate(model, params, critic, critic_params, tree, budget, multipliers, rules, work, rng):
     """One iteration of Algorithm 1."""
     leaf, depth, terminal = select(model, params, tree, multipliers, rules, work, rng)
     value = 0.0
@@ -382,9 +378,7 @@ def simulate(
 
 
 @entry_point
-def run(
-    model, params, critic, critic_params, tree, budget, multipliers, rules, work, rng, begin, end
-):
+def run(model, params, critic, critic_params, tree, budget, multipliers, rules, work, rng, begin, end):
     """Simulations number `begin` to `end` of a search; stops early at the first fault in `work.fault`."""
     for iteration in range(begin, end):
         simulate(model, params, critic, critic_params, tree, budget, multipliers, rules, work, rng)

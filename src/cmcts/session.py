@@ -46,9 +46,7 @@ class SearchSession:
 
     def _allocate(self, nodes: int) -> Tree:
         model = self.model
-        return allocate(
-            nodes, model.state_size, model.action_count, model.cost_count, critic=self.rules.use_critic
-        )
+        return allocate(nodes, model.state_size, model.action_count, model.cost_count, critic=self.rules.use_critic)
 
     def begin(
         self,

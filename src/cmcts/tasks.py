@@ -1,8 +1,8 @@
 """Tasks: named problems, each with a planning model, a training world, a real world and the settings that suit it.
 
-    >>> task = make("rocksample-7-8")
-    >>> task.model.action_count
-    13
+>>> task = make("rocksample-7-8")
+>>> task.model.action_count
+13
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.compilation import kernel
+
 ROOT = 0
 NO_NODE = -1
 ILLEGAL = -1  # in action_visits: the action cannot be taken in this state
@@ -22,7 +23,7 @@ PRUNED = -2  # in action_visits: the critic found the action unsafe
 class Tree(NamedTuple):
     """N nodes, S state numbers, A actions, M constraints. Arrays with A*M columns hold constraint m of a at a*M + m."""
 
-    count: NDArray[np.int64]  # [1] nodes in use
+    count: NDArray[np.int64]  # type: ignore[assignment]  # [1] nodes in use; hides tuple.count
     peak_depth: NDArray[np.int64]  # [1] depth of the deepest node
     states: NDArray[np.float64]  # [N, S]
     parent: NDArray[np.int32]  # [N]
