@@ -16,10 +16,12 @@ from cmcts.random import Stream, stream
 class Agent:
     """Carries budget, multipliers, random stream and, with `reuse_tree`, the tree through one episode.
 
-    agent = Agent(planner, budget=1.0, rng=seed, iterations=1024)
-    decision = agent.act(state)
-    ...take decision.action in the world...
-    agent.observe(cost)
+    An episode goes like this:
+
+        agent = Agent(planner, budget=1.0, rng=seed, iterations=1024)
+        decision = agent.act(state)
+        ...take decision.action in the world...
+        agent.observe(cost)
     """
 
     def __init__(

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cmcts.envs.rocksample import RockSampleWorld, rocksample_model
-from cmcts.envs.safe_gridworld import SafeGridworldWorld, safe_gridworld_model
+from cmcts.envs.rocksample import rocksample_model
+from cmcts.envs.safe_gridworld import safe_gridworld_model
 from cmcts.errors import InvalidInput, expect
 from cmcts.model import Model
 from cmcts.planners import SearchSettings
@@ -21,6 +22,8 @@ from cmcts.pruning import PruningSettings
 
 if TYPE_CHECKING:
     import gymnasium as gym
+
+    World = gym.Env[Any, Any]  # planning alone does not import Gymnasium
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,9 @@ class Task:
     description: str
     model: Model
     """What the planner simulates: fast, and possibly wrong."""
-    training_world: Callable[..., gym.Env[Any, Any]]
+    training_world: Callable[..., World]
     """Makes the accurate simulator that the critic is trained in; takes Gymnasium's `render_mode`."""
-    real_world: Callable[..., gym.Env[Any, Any]]
+    real_world: Callable[..., World]
     """Makes the world that results are reported in."""
     budget: tuple[float, ...]
     search: SearchSettings = field(default_factory=SearchSettings)
@@ -52,6 +55,18 @@ class Task:
         return self.search.discount
 
 
+def _rocksample_world(**settings: Any) -> World:
+    from cmcts.envs.rocksample_world import RockSampleWorld
+
+    return RockSampleWorld(**settings)
+
+
+def _safe_gridworld_world(**settings: Any) -> World:
+    from cmcts.envs.safe_gridworld_world import SafeGridworldWorld
+
+    return SafeGridworldWorld(**settings)
+
+
 def rocksample_task(n: int, m: int, training_d0: float = 20.0) -> Task:
     """RockSample(n, m). With `training_d0` other than 20, planner and training world believe in a better sensor."""
     suffix = "" if training_d0 == 20.0 else f"-d{training_d0:g}"
@@ -59,8 +74,8 @@ def rocksample_task(n: int, m: int, training_d0: float = 20.0) -> Task:
         name=f"rocksample-{n}-{m}{suffix}",
         description=f"{n} x {n} grid, {m} rocks, discounted number of measurements at most 1",
         model=rocksample_model(n, m, training_d0),
-        training_world=lambda **options: RockSampleWorld(n, m, training_d0, **options),
-        real_world=lambda **options: RockSampleWorld(n, m, **options),
+        training_world=partial(_rocksample_world, n=n, m=m, d0=training_d0),
+        real_world=partial(_rocksample_world, n=n, m=m),
         budget=(1.0,),
         search=SearchSettings(exploration=20.0),
         penalty=3.0,
@@ -73,8 +88,8 @@ def safe_gridworld_task() -> Task:
         name="safe-gridworld",
         description="8 x 8 grid with an unsafe wall and a wind the planner ignores, no unsafe square allowed",
         model=safe_gridworld_model(0.0),
-        training_world=lambda **options: SafeGridworldWorld(0.25, **options),
-        real_world=lambda **options: SafeGridworldWorld(0.3, **options),
+        training_world=partial(_safe_gridworld_world, wind=0.25),
+        real_world=partial(_safe_gridworld_world, wind=0.3),
         budget=(0.0,),
         search=SearchSettings(exploration=100.0, rollouts=1),
         iterations=512,

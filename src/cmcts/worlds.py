@@ -1,7 +1,7 @@
 """Any model as a world: a Gymnasium environment whose observation is the model's state.
 
 A world is where actions count. It may differ from the planner's model: give it other parameters (more wind, a worse
-sensor) and the planner's model is wrong about it.
+sensor) and the planner's model is wrong about it. Importing this module makes the paper's worlds known to Gymnasium.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.compilation import python_function
+from cmcts.envs import register
 from cmcts.errors import InvalidInput, expect
 from cmcts.model import Model
 
@@ -62,3 +63,6 @@ class ModelWorld(gym.Env[NDArray[np.float64], np.int64]):
         truncated = self._steps >= self.max_steps and not terminal
         cost = float(self._costs[0]) if len(self._costs) == 1 else self._costs.copy()
         return self._state.copy(), float(reward), bool(terminal), truncated, {"cost": cost}
+
+
+register()

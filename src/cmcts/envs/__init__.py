@@ -1,14 +1,20 @@
 """The paper's environments, as planning models and as Gymnasium worlds.
 
-Gymnasium finds them by itself: `gymnasium.make("cmcts/RockSample-v0", n=7, m=8)`.
+Models plan without Gymnasium; `import cmcts.worlds` makes the worlds known to it:
+`gymnasium.make("cmcts/RockSample-v0", n=7, m=8)`.
 """
 
 from __future__ import annotations
 
 
 def register() -> None:
-    """Called by Gymnasium through the package's entry point."""
+    """Make the worlds known to Gymnasium, once."""
     import gymnasium as gym
 
-    gym.register("cmcts/RockSample-v0", entry_point="cmcts.envs.rocksample:RockSampleWorld")
-    gym.register("cmcts/SafeGridworld-v0", entry_point="cmcts.envs.safe_gridworld:SafeGridworldWorld")
+    worlds = {
+        "cmcts/RockSample-v0": "cmcts.envs.rocksample_world:RockSampleWorld",
+        "cmcts/SafeGridworld-v0": "cmcts.envs.safe_gridworld_world:SafeGridworldWorld",
+    }
+    for name, entry_point in worlds.items():
+        if name not in gym.registry:
+            gym.register(name, entry_point=entry_point)

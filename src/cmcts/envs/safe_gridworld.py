@@ -16,6 +16,8 @@ stands between them, below eight windy squares.
 **End.** The goal, or off the grid; truncated after 100 steps.
 
 The paper plans with wind 0, trains with 0.25, and is judged with 0.3.
+
+Here are the rules and the planning model; the world is in `safe_gridworld_world`.
 """
 
 from __future__ import annotations
@@ -26,11 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.compilation import kernel
-from cmcts.envs.drawing import ROVER, Painter
 from cmcts.errors import expect
 from cmcts.model import Model
 from cmcts.random import below, uniform
-from cmcts.worlds import ModelWorld
 
 SIZE = 8
 GOAL = (7, 7)
@@ -163,35 +163,9 @@ def safe_gridworld_model(wind: float = 0.0) -> Model:
     )
 
 
-class SafeGridworldWorld(ModelWorld):
-    """Safe Gridworld with the given wind; the module's docstring gives the rules."""
+def __getattr__(name: str) -> Any:
+    if name == "SafeGridworldWorld":  # loaded on demand: it needs Gymnasium, planning does not
+        from cmcts.envs.safe_gridworld_world import SafeGridworldWorld
 
-    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012 - Gymnasium's convention
-
-    def __init__(self, wind: float = 0.3, max_steps: int = 100, render_mode: str | None = None) -> None:
-        super().__init__(safe_gridworld_model(wind), max_steps, render_mode)
-
-    def render(self) -> Any:
-        """The map: A the agent, # unsafe, ~ windy, G the goal."""
-        x, y = int(self._state[0]), int(self._state[1])
-        if self.render_mode == "ansi":
-            params = self.model.params
-            rows = []
-            for row in reversed(range(SIZE)):
-                cells = ["#" if params.unsafe[k, row] else "~" if params.windy[k, row] else "." for k in range(SIZE)]
-                if row == GOAL[1]:
-                    cells[GOAL[0]] = "G"
-                if row == y:
-                    cells[x] = "A"
-                rows.append(" ".join(cells))
-            return "\n".join(rows)
-        if self.render_mode == "rgb_array":
-            painter = Painter(SIZE, SIZE)
-            for square in WINDY_SQUARES:
-                painter.square(*square, (168, 205, 224))
-            for square in UNSAFE_SQUARES:
-                painter.square(*square, (231, 138, 131))
-            painter.square(*GOAL, (143, 188, 143))
-            painter.disc(x, y, ROVER)
-            return painter.pixels
-        return None
+        return SafeGridworldWorld
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
