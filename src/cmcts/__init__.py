@@ -1,1 +1,44 @@
-"""Safe planning with Monte Carlo Tree Search."""
+"""Safe planning with Monte Carlo Tree Search: as much reward as possible within a cost budget.
+
+The way in: `make` a task, hand its model to a planner (`CMCTS`, `CCMCP` or `PenalizedMCTS`), and `plan`, or let an
+`Agent` carry the budget through an episode. `Model` and `check_model` are for bringing a model of your own.
+
+Planning imports neither Gymnasium nor JAX: the worlds are in `cmcts.worlds` and `cmcts.envs`, training in
+`cmcts.training`.
+"""
+
+from cmcts.agent import Agent
+from cmcts.check import check_model
+from cmcts.critic import SafetyCritic, ensemble, immediate_costs_only
+from cmcts.decision import Decision
+from cmcts.errors import InvalidInput, ModelError
+from cmcts.model import Model
+from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS, Planner, SearchSettings
+from cmcts.pruning import PruningSettings
+from cmcts.random import stream, streams
+from cmcts.tasks import Task, make
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CCMCP",
+    "CMCTS",
+    "Agent",
+    "CCMCPSettings",
+    "Decision",
+    "InvalidInput",
+    "Model",
+    "ModelError",
+    "PenalizedMCTS",
+    "Planner",
+    "PruningSettings",
+    "SafetyCritic",
+    "SearchSettings",
+    "Task",
+    "check_model",
+    "ensemble",
+    "immediate_costs_only",
+    "make",
+    "stream",
+    "streams",
+]
