@@ -17,6 +17,8 @@ and must draw all randomness from `rng` (see `cmcts.random`):
         write E[C(s, a)]; sampled from `step` without it
     outcomes(params, state, action) -> (probabilities, next_states, rewards, costs, terminals)   (optional)
         all that can happen, as arrays; only exact solutions need it
+    starts(params) -> (probabilities, states)               (optional)
+        all start states and mu, as arrays; only exact solutions need it
 
 `params` is a NamedTuple of numbers and arrays: sizes, tables, probabilities. Changing it never recompiles anything.
 States are float64 vectors of one length, features float32, actions 0 ... action_count - 1, costs float64 of length
@@ -70,6 +72,7 @@ class Model:
     rollout_action: Function = no_rollout_action
     expected_costs: Function = no_expected_costs
     outcomes: Function | None = None
+    starts: Function | None = None
     state_fault: Function | None = None  # (params, state) -> what is wrong with a state, or ""
     action_names: tuple[str, ...] = ()
     feature_description: str = ""

@@ -44,6 +44,8 @@ class Task:
     iterations: int = 1024
     penalty: float = 1.0
     """A multiplier that suits `PenalizedMCTS` here."""
+    real_model: Model | None = None
+    """What the real world follows, where that is known: the optimum is computed from it."""
 
     def __post_init__(self) -> None:
         self.model.validate_costs(self.budget, "budget")
@@ -79,6 +81,7 @@ def rocksample_task(n: int, m: int, training_d0: float = 20.0) -> Task:
         budget=(1.0,),
         search=SearchSettings(exploration=20.0),
         penalty=3.0,
+        real_model=rocksample_model(n, m),
     )
 
 
@@ -94,6 +97,7 @@ def safe_gridworld_task() -> Task:
         search=SearchSettings(exploration=100.0, rollouts=1),
         iterations=512,
         penalty=30.0,
+        real_model=safe_gridworld_model(0.3),
     )
 
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.compilation import kernel
+from cmcts.compilation import kernel, python_function
 from cmcts.errors import expect
 from cmcts.model import Model
 from cmcts.random import uniform
@@ -190,6 +190,41 @@ def expected_costs(params, state, action, out):
     out[0] = 1.0 if action >= SENSE else 0.0
 
 
+def outcomes(params: RockSampleParams, state: NDArray[np.float64], action: int) -> tuple[NDArray[Any], ...]:
+    """All that `step` can do: a reading says good or bad, anything else has one outcome."""
+    probabilities, next_states = np.ones(1), state[None, :].copy()
+    reward, terminal, cost = 0.0, False, 0.0
+    square = int(state[0]) * params.n + int(state[1])
+    if action >= SENSE:
+        cost, rock = 1.0, 2 + action - SENSE
+        p, accuracy = float(state[rock]), float(params.accuracy[square, action - SENSE])
+        says_good = p * accuracy + (1.0 - p) * (1.0 - accuracy)
+        if p >= 0.0:
+            readings = [(says_good, True), (1.0 - says_good, False)]
+            readings = [(chance, good) for chance, good in readings if chance > 0.0]
+            probabilities = np.array([chance for chance, _ in readings])
+            next_states = np.tile(state, (len(readings), 1))
+            next_states[:, rock] = [python_function(bayes)(p, accuracy, good) for _, good in readings]
+    elif action == SAMPLE:
+        reward, rock = -100.0, int(params.rock_at[square])
+        if rock >= 0 and state[2 + rock] >= 0.0:
+            reward = 10.0 * (2.0 * float(state[2 + rock]) - 1.0)
+            next_states[0, 2 + rock] = COLLECTED
+    else:
+        index, value = 1 - (action & 1), state[1 - (action & 1)] + (1.0 if action < SOUTH else -1.0)
+        if 0.0 <= value < params.n:
+            next_states[0, index] = value
+        else:
+            reward, terminal = (10.0 if action == EAST else -100.0), True
+    count = len(probabilities)
+    return probabilities, next_states, np.full(count, reward), np.full((count, 1), cost), np.full(count, terminal)
+
+
+def starts(params: RockSampleParams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The one start that `start` writes."""
+    return np.ones(1), np.array([[0.0, params.start_y, *[0.5] * len(params.rocks)]])
+
+
 def state_fault(params: RockSampleParams, state: NDArray[np.float64]) -> str:
     """What makes a state impossible on this map."""
     for name, value in zip("xy", state[:2], strict=True):
@@ -212,6 +247,8 @@ def rocksample_model(n: int, m: int, d0: float = 20.0, layout_seed: int = 0) -> 
         start=start,
         rollout_action=rollout_action,
         expected_costs=expected_costs,
+        outcomes=outcomes,
+        starts=starts,
         state_fault=state_fault,
         state_size=2 + m,
         action_count=SENSE + m,

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.compilation import kernel
+from cmcts.compilation import kernel, python_function
 from cmcts.errors import expect
 from cmcts.model import Model
 from cmcts.random import below, uniform
@@ -135,6 +135,25 @@ def expected_costs(params, state, action, out):
         out[0] += blown
 
 
+def outcomes(params: SafeGridworldParams, state: NDArray[np.float64], action: int) -> tuple[NDArray[Any], ...]:
+    """All that `step` can do: be blown down or not."""
+    x, y = int(state[0]), int(state[1])
+    blown = params.wind if params.windy[x, y] else 0.0
+    to_x, to_y = x + int(params.moves[action, 0]), y + int(params.moves[action, 1])
+    cases = [(1.0 - blown, to_x, to_y), (blown, x, y - 1)] if blown > 0.0 else [(1.0, to_x, to_y)]
+    next_states, costs = np.tile(state, (len(cases), 1)), np.zeros((len(cases), 1))
+    arrivals = [
+        python_function(arrive)(params, to_x, to_y, next_states[k], costs[k]) for k, (_, to_x, to_y) in enumerate(cases)
+    ]
+    rewards, terminals = zip(*arrivals, strict=True)
+    return np.array([case[0] for case in cases]), next_states, np.array(rewards), costs, np.array(terminals)
+
+
+def starts(params: SafeGridworldParams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The nine squares that `start` draws from."""
+    return np.full(9, 1.0 / 9.0), np.array([(x, y) for x in range(3) for y in range(3)], np.float64)
+
+
 def state_fault(params: SafeGridworldParams, state: NDArray[np.float64]) -> str:
     """What makes a state impossible."""
     for name, value in zip("xy", state, strict=True):
@@ -154,6 +173,8 @@ def safe_gridworld_model(wind: float = 0.0) -> Model:
         start=start,
         rollout_action=rollout_action,
         expected_costs=expected_costs,
+        outcomes=outcomes,
+        starts=starts,
         state_fault=state_fault,
         state_size=2,
         action_count=len(MOVES),
