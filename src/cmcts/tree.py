@@ -144,8 +144,9 @@ def reroot(old: Tree, new: Tree, root: int, discount: float) -> None:
     new.parent[:size] = renumber[old.parent[kept]]
     new.parent[ROOT], new.next_sibling[ROOT] = NO_NODE, NO_NODE
     new.next_sibling[1:size] = renumber[old.next_sibling[kept[1:]]]
-    # Rows of unexpanded nodes are not initialised.
-    children = np.where(old.expanded[kept][:, None], old.first_child[kept], NO_NODE)
+    # Rows of unexpanded nodes and entries of illegal actions are not initialised.
+    open_ = old.expanded[kept][:, None] & (old.action_visits[kept] != ILLEGAL)
+    children = np.where(open_, old.first_child[kept], NO_NODE)
     new.first_child[:size] = renumber[children]
     new.depth[:size] -= old.depth[root]
     new.path_costs[:size] = (new.path_costs[:size] - old.path_costs[root]) / discount ** int(old.depth[root])

@@ -1,0 +1,355 @@
+"""The search again, slow and obvious: objects and dictionaries, one node an object, no arrays of anything.
+
+It is written from Algorithm 1 and the planners' description, and draws from the same random stream in the same order,
+so that the compiled search must equal it exactly: same nodes in the same order, same floats.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cmcts.compilation import uncompiled
+from cmcts.random import below
+
+ROUNDING = 1e-9
+
+
+class Action:
+    """What a node knows about one of its legal actions."""
+
+    def __init__(self, constraints):
+        self.visits = 0
+        self.reward_value = 0.0
+        self.cost_values = [0.0] * constraints
+        self.outcomes = []  # child nodes, the newest first
+        self.judged_by = None  # the first constraint that found the action unsafe
+        self.closed = False  # unsafe, and not kept by the fallback
+
+
+class Node:
+    def __init__(self, state, depth, terminal, reward, costs, path_costs):
+        self.state = state
+        self.depth = depth
+        self.terminal = terminal
+        self.reward = reward
+        self.costs = costs
+        self.path_costs = path_costs
+        self.visits = 0
+        self.actions = {}  # in the order in which the model lists them; empty until the node is expanded
+        self.mean = self.sigma = None
+        self.nothing_safe = False
+
+
+class NaiveSearch:
+    """One search of `model` under `rules`, begun at `state`. `run` may be called again to go on."""
+
+    def __init__(self, model, critic, rules, state, budget, multipliers, rng, max_nodes=math.inf):
+        self.model, self.critic, self.rules = model, critic, rules
+        self.budget = [float(b) for b in budget]
+        self.multipliers = [float(m) for m in multipliers]
+        self.rng = rng
+        self.max_nodes = max_nodes
+        self.iteration = 0
+        self.constraints = range(model.cost_count)
+        zero = [0.0] * model.cost_count
+        self.root = Node(tuple(float(x) for x in state), 0, False, 0.0, zero, zero)
+        self.nodes = [self.root]
+
+    def run(self, iterations):
+        with np.errstate(over="ignore"):
+            for _ in range(iterations):
+                self.simulate()
+                if self.rules.tune_multipliers:
+                    self.tune()
+                self.iteration += 1
+
+    # The model, through plain values.
+
+    def power(self, t):
+        value = 1.0
+        for _ in range(t):
+            value *= self.rules.discount
+        return value
+
+    def below(self, n):
+        return int(uncompiled(below)(self.rng, n))
+
+    def step(self, state, action):
+        next_state, costs = np.zeros(self.model.state_size), np.zeros(self.model.cost_count)
+        reward, terminal = uncompiled(self.model.step)(
+            self.model.params, np.array(state), action, self.rng, next_state, costs
+        )
+        return tuple(next_state.tolist()), float(reward), bool(terminal), costs.tolist()
+
+    def legal(self, state):
+        out = np.zeros(self.model.action_count, np.int64)
+        count = uncompiled(self.model.legal_actions)(self.model.params, np.array(state), out)
+        return out[:count].tolist()
+
+    def expected_costs(self, state, action):
+        """What the model says a step costs, or the mean of a few tries."""
+        if self.rules.has_expected_costs:
+            out = np.zeros(self.model.cost_count)
+            uncompiled(self.model.expected_costs)(self.model.params, np.array(state), action, out)
+            return out.tolist()
+        mean = [0.0] * self.model.cost_count
+        for _ in range(self.rules.cost_samples):
+            _, _, _, costs = self.step(state, action)
+            mean = [total + cost / self.rules.cost_samples for total, cost in zip(mean, costs, strict=True)]
+        return mean
+
+    def predict(self, state):
+        """Mean and sigma of the critic, as float64 lists [A][M]."""
+        features = np.zeros(self.model.feature_count, np.float32)
+        uncompiled(self.model.features)(self.model.params, np.array(state), features)
+        size = self.model.action_count * self.model.cost_count
+        mean, sigma = np.zeros(size, np.float32), np.zeros(size, np.float32)
+        scratch = np.zeros((2, self.critic.scratch_width), np.float32)
+        uncompiled(self.critic.predict)(self.critic.params, features, scratch, mean, sigma)
+        shape = (self.model.action_count, self.model.cost_count)
+        return mean.reshape(shape).tolist(), sigma.reshape(shape).tolist()
+
+    # One simulation.
+
+    def simulate(self):
+        path, leaf, state, depth, terminal, path_costs = self.select()
+        if leaf is not None:
+            leaf.visits += 1
+            if not terminal and depth < self.rules.horizon:
+                self.expand(leaf)
+        value, costs = 0.0, [0.0] * self.model.cost_count
+        if not terminal:
+            for _ in range(self.rules.rollouts):
+                total, spent = self.rollout(state, depth, path_costs)
+                value += total / self.rules.rollouts
+                costs = [cost + s / self.rules.rollouts for cost, s in zip(costs, spent, strict=True)]
+        self.backup(path, value, costs)
+
+    def select(self):
+        """Down to a node without actions. Returns the path as (node, action, reward, costs) and the leaf."""
+        node, path = self.root, []
+        state, terminal, path_costs = node.state, node.terminal, [0.0] * self.model.cost_count
+        while node is not None and node.actions and len(path) < self.rules.horizon:
+            number = self.choose(node)
+            action = node.actions[number]
+            if self.is_full(action):
+                child = self.known_outcome(action)
+                state, reward, terminal, costs = child.state, child.reward, child.terminal, child.costs
+            else:
+                state, reward, terminal, costs = self.step(node.state, number)
+                child = next((other for other in action.outcomes if other.state == state), None)
+            discount = self.power(len(path))
+            path_costs = [total + discount * cost for total, cost in zip(path_costs, costs, strict=True)]
+            path.append((node, number, reward, costs))
+            if child is None and len(self.nodes) < self.max_nodes:
+                child = Node(state, len(path), terminal, reward, costs, path_costs)
+                action.outcomes.insert(0, child)
+                self.nodes.append(child)
+            node = child
+        return path, node, state, len(path), terminal, path_costs
+
+    def choose(self, node):
+        """UCT on the penalised value, after every open action has been tried once, in random order."""
+        open_ = {number: action for number, action in sorted(node.actions.items()) if not action.closed}
+        untried = [number for number, action in open_.items() if action.visits == 0]
+        if untried:
+            return untried[self.below(len(untried))]
+        log_visits = math.log(node.visits + 1.0)
+        scores = {
+            number: self.penalised(action) + self.rules.exploration * math.sqrt(log_visits / action.visits)
+            for number, action in open_.items()
+        }
+        return max(scores, key=scores.get)  # the first of equals
+
+    def penalised(self, action):
+        value = action.reward_value
+        for multiplier, cost in zip(self.multipliers, action.cost_values, strict=True):
+            value -= multiplier * cost
+        return value
+
+    def is_full(self, action):
+        limit = self.rules.widening_factor * max(action.visits, 1) ** self.rules.widening_power
+        return self.rules.widening_factor > 0.0 and 0 < len(action.outcomes) >= limit
+
+    def known_outcome(self, action):
+        pick = self.below(sum(child.visits for child in action.outcomes))
+        for child in action.outcomes:
+            if pick < child.visits:
+                return child
+            pick -= child.visits
+        raise AssertionError("visits changed while they were summed")
+
+    def expand(self, node):
+        for number in self.legal(node.state):
+            node.actions[number] = Action(self.model.cost_count)
+        if self.rules.use_critic:
+            node.mean, node.sigma = self.predict(node.state)
+            self.prune(node)
+
+    def prune(self, node):
+        """Algorithm 1, lines 6 to 11, with the options of `PruningSettings`."""
+        discount = self.power(node.depth)
+        overruns = {}
+        for number, action in node.actions.items():
+            floor = self.expected_costs(node.state, number) if self.rules.cost_floor else None
+            action.judged_by = None
+            overruns[number] = -math.inf
+            for m in self.constraints:
+                mean, sigma, path = node.mean[number][m], node.sigma[number][m], node.path_costs[m]
+                candidates = []
+                if sigma <= self.rules.sigma_max:
+                    candidates.append(mean - self.rules.tolerance)
+                if floor is not None:
+                    candidates.append(floor[m])
+                if candidates and action.judged_by is None:
+                    unsafe = path + discount * max(candidates) > self.budget[m] + ROUNDING
+                    action.judged_by = m if unsafe else None
+                if self.rules.fallback == 1:
+                    mean = mean + sigma if floor is None else max(mean + sigma, floor[m])
+                overruns[number] = max(overruns[number], path + discount * mean - self.budget[m])
+        node.nothing_safe = all(action.judged_by is not None for action in node.actions.values())
+        least = min(overruns.values())
+        for number, action in node.actions.items():
+            kept_anyway = node.nothing_safe and overruns[number] == least
+            action.closed = action.judged_by is not None and not kept_anyway
+
+    def rollout(self, state, leaf_depth, path_costs):
+        """Reward and costs of playing on, discounted to the leaf."""
+        total, scale, spent = 0.0, 1.0, [0.0] * self.model.cost_count
+        for _ in range(leaf_depth, self.rules.horizon):
+            action = self.rollout_action(state, leaf_depth, path_costs, scale, spent)
+            if action is None:
+                break
+            state, reward, terminal, costs = self.step(state, action)
+            total += scale * reward
+            spent = [s + scale * cost for s, cost in zip(spent, costs, strict=True)]
+            if terminal:
+                break
+            scale *= self.rules.discount
+        return total, spent
+
+    def rollout_action(self, state, leaf_depth, path_costs, scale, spent):
+        def affordable(action):
+            if not self.rules.thrifty_rollout:
+                return True
+            totals = (
+                path + self.power(leaf_depth) * (s + scale * cost)
+                for path, s, cost in zip(path_costs, spent, self.expected_costs(state, action), strict=True)
+            )
+            return all(total <= budget + ROUNDING for total, budget in zip(totals, self.budget, strict=True))
+
+        if self.rules.own_rollout:
+            action = int(uncompiled(self.model.rollout_action)(self.model.params, np.array(state), self.rng))
+            if affordable(action):
+                return action
+        candidates = self.legal(state)
+        while candidates:
+            pick = self.below(len(candidates))
+            if affordable(candidates[pick]):
+                return candidates[pick]
+            candidates[pick] = candidates[-1]
+            candidates.pop()
+        return None
+
+    def backup(self, path, value, costs):
+        for node, number, reward, step_costs in reversed(path):
+            action = node.actions[number]
+            node.visits += 1
+            action.visits += 1
+            value = reward + self.rules.discount * value
+            costs = [cost + self.rules.discount * later for cost, later in zip(step_costs, costs, strict=True)]
+            action.reward_value += (value - action.reward_value) / action.visits
+            for m in self.constraints:
+                action.cost_values[m] += (costs[m] - action.cost_values[m]) / action.visits
+
+    def tune(self):
+        """CC-MCP: lambda goes up where the greedy root action costs more than the budget, else down."""
+        tried = {number: action for number, action in sorted(self.root.actions.items()) if action.visits > 0}
+        if not tried:
+            return
+        greedy = max(tried.values(), key=self.penalised)
+        step = 1.0 / (self.iteration + 1.0)
+        for m in self.constraints:
+            if greedy.cost_values[m] > self.budget[m]:
+                self.multipliers[m] = min(self.rules.multiplier_max, self.multipliers[m] + step)
+            elif greedy.cost_values[m] < self.budget[m]:
+                self.multipliers[m] = max(0.0, self.multipliers[m] - step)
+
+    # What `tests/test_search.py` compares.
+
+    def summary(self):
+        """Every node in order of age, as plain values."""
+        numbers = {id(node): index for index, node in enumerate(self.nodes)}
+        return [
+            {
+                "state": node.state,
+                "depth": node.depth,
+                "terminal": node.terminal,
+                "visits": node.visits,
+                "reward": node.reward,
+                "costs": tuple(node.costs),
+                "path_costs": tuple(node.path_costs),
+                "nothing_safe": node.nothing_safe,
+                "actions": {
+                    number: {
+                        "visits": action.visits,
+                        "closed": action.closed,
+                        "judged_by": action.judged_by,
+                        "reward_value": action.reward_value,
+                        "cost_values": tuple(action.cost_values),
+                        "outcomes": tuple(numbers[id(child)] for child in action.outcomes),
+                    }
+                    for number, action in sorted(node.actions.items())
+                },
+                "mean": node.mean,
+                "sigma": node.sigma,
+            }
+            for node in self.nodes
+        ]
+
+
+def tree_summary(tree, model, use_critic):
+    """The same of a compiled search's tree."""
+    constraints = model.cost_count
+    nodes = []
+    for node in range(int(tree.count[0])):
+        actions = {}
+        for action in range(model.action_count) if tree.expanded[node] else ():
+            visits = int(tree.action_visits[node, action])
+            if visits == -1:
+                continue
+            outcomes, child = [], int(tree.first_child[node, action])
+            while child != -1:
+                assert (tree.parent[child], tree.parent_action[child]) == (node, action)
+                outcomes.append(child)
+                child = int(tree.next_sibling[child])
+            judged_by = int(tree.pruned_by[node, action]) - 1 if use_critic else -1
+            columns = slice(action * constraints, (action + 1) * constraints)
+            actions[action] = {
+                "visits": max(visits, 0),
+                "closed": visits == -2,
+                "judged_by": None if judged_by < 0 else judged_by,
+                "reward_value": float(tree.reward_values[node, action]),
+                "cost_values": tuple(tree.cost_values[node, columns].tolist()),
+                "outcomes": tuple(outcomes),
+            }
+        predicted = use_critic and bool(tree.expanded[node])
+        shape = (model.action_count, constraints)
+        nodes.append(
+            {
+                "state": tuple(tree.states[node].tolist()),
+                "depth": int(tree.depth[node]),
+                "terminal": bool(tree.terminal[node]),
+                "visits": int(tree.visits[node]),
+                "reward": float(tree.reward[node]),
+                "costs": tuple(tree.costs[node].tolist()),
+                "path_costs": tuple(tree.path_costs[node].tolist()),
+                "nothing_safe": bool(tree.nothing_safe[node]),
+                "actions": actions,
+                "mean": tree.critic_mean[node].reshape(shape).tolist() if predicted else None,
+                "sigma": tree.critic_sigma[node].reshape(shape).tolist() if predicted else None,
+            }
+        )
+    return nodes
