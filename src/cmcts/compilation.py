@@ -8,7 +8,7 @@ of all code reachable from the functions and of the library's kernel sources. Ca
 * misses and recompiles when the model, a helper it calls, or a kernel of the library was edited,
 * and inside the kernel `model.step` resolves at compile time to the user's function, so LLVM can inline it.
 
-Rules that go with it: `cache=True` only on entry points whose arguments include such an object (anything below is
+Rules that go with it: only entry points whose arguments include such an object are cached (anything below is
 `@kernel`, or it could be cached stale); sizes and probabilities belong in `params`, where a change costs nothing.
 """
 
@@ -33,10 +33,9 @@ _TRUSTED = {"numpy": np.__version__, "numba": numba.__version__, "math": "", "cm
 Function = Callable[..., Any]
 
 # Kernels allocate nothing, so they need no reference counts (`_nrt=False`): with them the search is 2.5 times slower.
-# `forceinline` spares a call with a tree of twenty arrays as its argument: another factor of 4. Division by zero gives
-# an infinity, as in NumPy, without a test before every division.
-kernel = njit(_nrt=False, forceinline=True, error_model="python")
-entry_point = njit(_nrt=False, error_model="python", cache=True, nogil=True)
+# `forceinline` spares calls with a tree of twenty arrays as their argument: another factor of 4.
+kernel = njit(_nrt=False, forceinline=True)
+entry_point = njit(_nrt=False, nogil=True)
 
 
 def _library_digest() -> bytes:
@@ -145,13 +144,16 @@ _CONTENTS: dict[str, Mapping[str, Function]] = {}
 _ATTRIBUTES: set[str] = set()
 
 
-def content_type(label: str, functions: Mapping[str, Function]) -> ContentType:
+def content_type(label: str, functions: Mapping[str, Function], params: object) -> ContentType:
     """The Numba type of an object whose attributes are `functions`; equal contents share one type.
+
+    The class of `params` is part of the content: what is cached for it can only be read where it can be imported.
 
     Set it as `_numba_type_` on a Python object that has the same attributes, and that object can be handed to a
     kernel, compiled or not.
     """
-    typ = ContentType(f"{label}@{digest(functions.values())}:{','.join(functions)}")
+    kind = f"{type(params).__module__}.{type(params).__qualname__}"
+    typ = ContentType(f"{label}@{digest(functions.values())}:{','.join(functions)}({kind})")
     _CONTENTS.setdefault(typ.name, {name: _jitted(function) for name, function in functions.items()})
     for name in functions:
         if name not in _ATTRIBUTES:
@@ -172,6 +174,25 @@ def _forward(name: str) -> None:
     def resolve(content):
         function = _CONTENTS[content.name].get(name)
         return None if function is None else lambda content: function
+
+
+_ENTRIES: dict[tuple[Function, str], Function] = {}
+
+
+def compiled_for(entry: Function, *contents: Any) -> Function:
+    """An entry point as a dispatcher of its own for these contents, with its own index in the on-disk cache.
+
+    Numba keeps one index a function, and reading it imports every class that a signature in it mentions. In a shared
+    index, one model whose module cannot be imported here would keep all others from being loaded.
+    """
+    names = "|".join(content._numba_type_.name for content in contents)
+    if (entry, names) not in _ENTRIES:
+        source = python_function(entry)
+        clone = python_types.FunctionType(source.__code__, source.__globals__, source.__name__)
+        clone.__module__ = source.__module__
+        clone.__qualname__ = f"{source.__name__}_{hashlib.sha256(names.encode()).hexdigest()[:16]}"
+        _ENTRIES[entry, names] = njit(_nrt=False, nogil=True, cache=True)(clone)
+    return _ENTRIES[entry, names]
 
 
 _TWINS: dict[Function, Function] = {}

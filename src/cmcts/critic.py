@@ -105,7 +105,7 @@ class SafetyCritic:
 
     def __post_init__(self) -> None:
         if not config.DISABLE_JIT:
-            object.__setattr__(self, "_numba_type_", content_type("critic", {"predict": self.predict}))
+            object.__setattr__(self, "_numba_type_", content_type("critic", {"predict": self.predict}, self.params))
 
     def __call__(self, features: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Mean and sigma of the cost-to-go of every action, [A, M] each."""

@@ -91,7 +91,7 @@ class Model:
         )
         if not config.DISABLE_JIT:
             functions = {name: getattr(self, name) for name in KERNEL_FUNCTIONS}
-            object.__setattr__(self, "_numba_type_", content_type(self.name, functions))
+            object.__setattr__(self, "_numba_type_", content_type(self.name, functions, self.params))
 
     @property
     def has_rollout_action(self) -> bool:

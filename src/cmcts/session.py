@@ -13,7 +13,7 @@ from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from cmcts import pruning, search
-from cmcts.compilation import Function, uncompiled
+from cmcts.compilation import Function, compiled_for, uncompiled
 from cmcts.critic import SafetyCritic
 from cmcts.errors import InvalidInput
 from cmcts.model import Model
@@ -124,7 +124,7 @@ class SearchSession:
     def _call(self, kernel: Function, arguments: tuple[Any, ...]) -> None:
         if not config.DISABLE_JIT and self.model.compiles:
             try:
-                kernel(*arguments)
+                compiled_for(kernel, self.model, self.critic)(*arguments)
             except NumbaError:
                 fault = self.model.compile_fault()
                 if not fault:
