@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -148,7 +149,7 @@ def random_ensemble(model: Model, seed, hidden=(5, 7), members=3, scale=1.0, off
     """Perceptrons with random weights."""
     rng = np.random.default_rng(seed)
     sizes = [model.feature_count, *hidden, model.action_count * model.cost_count]
-    weights = [rng.normal(size=(members, a, b)) * np.sqrt(2.0 / a) for a, b in zip(sizes, sizes[1:], strict=False)]
+    weights = [rng.normal(size=(members, a, b)) * np.sqrt(2.0 / a) for a, b in itertools.pairwise(sizes)]
     biases = [rng.normal(size=(members, b)) * 0.1 for b in sizes[1:]]
     weights[-1] *= scale
     biases[-1] = biases[-1] * scale + offset

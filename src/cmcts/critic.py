@@ -133,7 +133,10 @@ def ensemble(
 ) -> SafetyCritic:
     """The critic of an exported ensemble: weights[l] is [E, inputs, outputs], biases[l] is [E, outputs]."""
     expect(len(weights) == len(biases) >= 1, "as many bias as weight arrays, at least one", (len(weights), len(biases)))
+    for depth, weight in enumerate(weights):
+        expect(weight.ndim == 3, f"weights of layer {depth} with shape (members, inputs, outputs)", weight.shape)
     members = weights[0].shape[0]
+    expect(members >= 1, "an ensemble of at least one member", members)
     sizes = [weights[0].shape[1], *(layer.shape[2] for layer in weights)]
     for depth, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         shape = (members, sizes[depth], sizes[depth + 1])
@@ -141,7 +144,8 @@ def ensemble(
         expect(
             bias.shape == (members, shape[2]), f"biases of layer {depth} with shape {(members, shape[2])}", bias.shape
         )
-        finite = bool(np.isfinite(weight).all() and np.isfinite(bias).all())
+        largest = np.finfo(np.float32).max  # beyond it, a float64 weight becomes infinite in the kernel
+        finite = bool((np.abs(weight) <= largest).all() and (np.abs(bias) <= largest).all())
         expect(finite, f"finite weights in layer {depth} of the critic", "NaN or infinity")
     expect(sizes[-1] % cost_count == 0, f"outputs in multiples of {cost_count} constraints", sizes[-1])
     rows, width = max(sizes[:-1]), max(sizes[1:])
