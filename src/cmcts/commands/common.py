@@ -1,0 +1,167 @@
+"""What several commands share: which planner, which critic, and how one episode goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+from tyro.conf import Positional, arg
+
+from cmcts.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from cmcts.critic import SafetyCritic
+    from cmcts.decision import Decision
+    from cmcts.planners import Planner
+    from cmcts.pruning import PruningSettings
+    from cmcts.tasks import Task
+
+PlannerName = Literal["cmcts", "cc-mcp", "penalized"]
+PLANNERS: tuple[PlannerName, ...] = ("cmcts", "cc-mcp", "penalized")
+
+
+ROUNDING = 1e-6  # an episode is over budget if its discounted cost exceeds the budget by more than this
+
+_TASKS_OWN = "(default: the task's own)"
+
+
+@dataclass(frozen=True)
+class PlannerOptions:
+    """Where to plan, with which planner, and for how long."""
+
+    task: Annotated[Positional[str], arg(metavar="TASK")]
+    """A task's name; `cmcts tasks` lists them."""
+    planner: PlannerName = "cmcts"
+    """The safety critic prunes (cmcts), lambda is tuned online (cc-mcp), or lambda is fixed (penalized)."""
+    iterations: Annotated[int | None, arg(metavar="N", help_behavior_hint=_TASKS_OWN)] = None
+    """Simulations a decision; without them, --seconds alone sets the limit."""
+    seconds: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: no limit)")] = None
+    """Time limit of a decision."""
+    budget: Annotated[tuple[float, ...] | None, arg(metavar="B [B ...]", help_behavior_hint=_TASKS_OWN)] = None
+    """What may be spent, one number a constraint."""
+    seed: int = 0
+    """Of the start or the world, and of the search."""
+    critic: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: the one that ships)")] = None
+    """Folder of a trained critic, for planner cmcts."""
+    penalty: Annotated[float | None, arg(metavar="LAMBDA", help_behavior_hint=_TASKS_OWN)] = None
+    """lambda, for planner penalized."""
+
+
+class ChosenCritic(NamedTuple):
+    """A critic, the pruning settings that go with it, and where it comes from, for people to read."""
+
+    critic: SafetyCritic
+    pruning: PruningSettings
+    origin: str
+
+
+def default_critic(task: Task, directory: Path | None = None) -> ChosenCritic:
+    """The critic of a trained bundle, or, without one, the planning model's own immediate costs."""
+    from dataclasses import replace
+
+    from cmcts.critic import immediate_costs_only
+
+    if directory is not None:
+        raise InvalidInput(f"expected a folder with a trained critic, got {str(directory)!r}")
+    pruning = replace(task.pruning, cost_floor=True)
+    origin = "none trained: only what exceeds the budget at once, by the planning model, is pruned"
+    return ChosenCritic(immediate_costs_only(task.model), pruning, origin)
+
+
+class ChosenPlanner(NamedTuple):
+    """A planner, and what to say about it."""
+
+    planner: Planner
+    note: str
+
+
+def make_planner(
+    task: Task, name: PlannerName, critic: Path | None = None, penalty: float | None = None
+) -> ChosenPlanner:
+    """A planner with the task's own settings."""
+    from cmcts.planners import CCMCP, CMCTS, PenalizedMCTS
+
+    if critic is not None and name != "cmcts":
+        raise InvalidInput(f"expected --critic with planner cmcts alone, got it with {name}")
+    if penalty is not None and name != "penalized":
+        raise InvalidInput(f"expected --penalty with planner penalized alone, got it with {name}")
+    if name == "cmcts":
+        chosen = default_critic(task, critic)
+        planner: Planner = CMCTS(task.model, chosen.critic, task.search, chosen.pruning)
+        return ChosenPlanner(planner, f"critic: {chosen.origin}")
+    if name == "cc-mcp":
+        return ChosenPlanner(CCMCP(task.model, task.search), "lambda is tuned during the search")
+    multipliers = [task.penalty if penalty is None else penalty] * task.model.cost_count
+    return ChosenPlanner(PenalizedMCTS(task.model, multipliers, task.search), f"lambda is {multipliers[0]:g}")
+
+
+def compile_first(task: Task, planner: Planner, budget: tuple[float, ...]) -> None:
+    """One simulation, so that later times are those of planning alone; says what the user is waiting for."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("compiling the search; later runs find it on disk"):
+        planner.plan(task.model.start_state(), budget, iterations=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One real step of an episode, with the running sums after it."""
+
+    decision: Decision
+    reward: float
+    costs: NDArray[np.float64]  # [M]
+    discounted_reward: float
+    discounted_costs: NDArray[np.float64]  # [M]
+    budget_left: NDArray[np.float64]  # [M] in discounted units of the next step
+    picture: str  # the world after the step
+    terminated: bool
+
+
+def first_picture(task: Task, seed: int) -> str:
+    """The real world before the first step of that seed's episode."""
+    world = task.real_world(render_mode="ansi")
+    world.reset(seed=seed)
+    return str(world.render())
+
+
+def play_episode(
+    task: Task,
+    planner: Planner,
+    *,
+    seed: int,
+    iterations: int | None = None,
+    seconds: float | None = None,
+    budget: tuple[float, ...] | None = None,
+) -> Iterator[Step]:
+    """One episode in the real world, step by step."""
+    import numpy as np
+
+    from cmcts.agent import Agent
+
+    world = task.real_world(render_mode="ansi")
+    state, _ = world.reset(seed=seed)
+    if iterations is None and seconds is None:
+        iterations = task.iterations
+    agent = Agent(planner, budget or task.budget, rng=seed, iterations=iterations, seconds=seconds)
+    total, spent, scale = 0.0, np.zeros(task.model.cost_count), 1.0
+    over = False
+    while not over:
+        decision = agent.act(state)
+        state, reward, terminated, truncated, info = world.step(decision.action)
+        costs = np.atleast_1d(np.asarray(info["cost"], np.float64))
+        left = agent.observe(costs)
+        total += scale * float(reward)
+        spent = spent + scale * costs
+        scale *= task.discount
+        over = terminated or truncated
+        yield Step(decision, float(reward), costs, total, spent, left, str(world.render()), terminated)
+
+
+def numbers(values: NDArray[np.float64]) -> str:
+    """A cost-like vector for people: one number, or several with commas."""
+    return ", ".join(f"{value:.3f}" for value in values)

@@ -1,0 +1,92 @@
+"""`cmcts plan`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cmcts.commands.common import PlannerOptions
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from cmcts.decision import Decision
+
+
+@dataclass(frozen=True)
+class Plan(PlannerOptions):
+    """Plan one action from a task's start, and show what is behind the choice."""
+
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> None:
+        """Plan and print."""
+        from cmcts.commands.common import compile_first, make_planner, numbers
+        from cmcts.tasks import make
+
+        task = make(self.task)
+        planner, note = make_planner(task, self.planner, self.critic, self.penalty)
+        budget = task.budget if self.budget is None else self.budget
+        compile_first(task, planner, budget)
+        iterations = task.iterations if self.iterations is None and self.seconds is None else self.iterations
+        decision = planner.plan(
+            task.model.start_state(self.seed),
+            budget,
+            iterations=iterations,
+            seconds=self.seconds,
+            rng=self.seed,
+        )
+        if self.json:
+            from json import dumps
+
+            about = {"task": task.name, "planner": self.planner, "note": note}
+            print(dumps(about | decision.to_dict(), indent=2))
+            return
+
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        console.print(f"[bold]{task.name}[/], planner {self.planner}, {numbers(decision.budget)} to spend")
+        console.print(f"[dim]{note}[/]")
+        console.print(decision_table(decision))
+        if decision.nothing_safe:
+            console.print(
+                "[bold red]Nothing was safe:[/] every legal action was judged unsafe, and the least bad was taken."
+            )
+        console.print(
+            f"choice: [bold green]{decision.action_name}[/]   [dim]{decision.iterations} simulations in "
+            f"{1000 * decision.seconds:.1f} ms, {decision.tree_size} nodes, {decision.tree_depth} deep[/]"
+        )
+
+
+def decision_table(decision: Decision) -> Table:
+    """The root's legal actions, and what the search and the critic think of each."""
+    import numpy as np
+    from rich import box
+    from rich.table import Table
+
+    from cmcts.commands.common import numbers
+
+    mixed = bool((decision.probabilities[decision.legal] % 1.0 > 0.0).any())
+    # A critic that has learned nothing says 0 ± 0 of everything: not worth a column.
+    mean, sigma = decision.critic_mean, decision.critic_sigma
+    judged = mean is not None and sigma is not None and bool(mean.any() or sigma.any())
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("action")
+    for column in ("visits", *["probability"] * mixed, "reward", "cost", *["critic"] * judged):
+        table.add_column(column, justify="right")
+    table.add_column("pruned because")
+    for action in np.flatnonzero(decision.legal):
+        seen = decision.visits[action] > 0
+        row = [decision.model.action_name(int(action)), str(decision.visits[action])]
+        if mixed:
+            row.append(f"{decision.probabilities[action]:.2f}")
+        row.append(f"{decision.reward_values[action]:.3f}" if seen else "-")
+        row.append(numbers(decision.cost_values[action]) if seen else "-")
+        if judged and mean is not None and sigma is not None:
+            row.append(", ".join(f"{m:.2f} ± {s:.2f}" for m, s in zip(mean[action], sigma[action], strict=True)))
+        row.append(decision.reason(int(action)))
+        style = "bold green" if action == decision.action else "dim" if decision.pruned[action] else ""
+        table.add_row(*row, style=style)
+    return table

@@ -1,0 +1,54 @@
+"""`cmcts play`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cmcts.commands.common import PlannerOptions
+
+
+@dataclass(frozen=True)
+class Play(PlannerOptions):
+    """Play one episode in a task's real world, drawing every step."""
+
+    delay: float = 0.0
+    """Seconds to wait after each picture."""
+
+    def run(self) -> None:
+        """Play and draw."""
+        import time
+
+        from rich.console import Console
+
+        from cmcts.commands.common import ROUNDING, compile_first, first_picture, make_planner, numbers, play_episode
+        from cmcts.errors import expect
+        from cmcts.tasks import make
+
+        expect(self.delay >= 0, "delay >= 0", self.delay)
+        task = make(self.task)
+        planner, note = make_planner(task, self.planner, self.critic, self.penalty)
+        budget = task.budget if self.budget is None else self.budget
+        compile_first(task, planner, budget)
+        console = Console(highlight=False)
+        console.print(f"[bold]{task.name}[/], planner {self.planner}\n[dim]{note}[/]\n")
+        console.print(first_picture(task, self.seed), markup=False)
+        episode = play_episode(
+            task, planner, seed=self.seed, iterations=self.iterations, seconds=self.seconds, budget=budget
+        )
+        steps = []
+        for step in episode:
+            time.sleep(self.delay)
+            steps.append(step)
+            warning = "  [bold red]nothing was safe[/]" if step.decision.nothing_safe else ""
+            console.print(f"\n[bold]{len(steps)}. {step.decision.action_name}[/]{warning}")
+            console.print(step.picture, markup=False)
+            console.print(f"reward {step.reward:g}, cost {numbers(step.costs)}", end="   ")
+            so_far = f"reward {step.discounted_reward:.3f}, cost {numbers(step.discounted_costs)}"
+            console.print(f"[dim]so far: {so_far}; left {numbers(step.budget_left)}[/]")
+        last = steps[-1]
+        end = "ended" if last.terminated else "was cut off"
+        within = bool((last.discounted_costs <= task.model.validate_costs(budget, "budget") + ROUNDING).all())
+        verdict = "[green]within the budget[/]" if within else "[red]over the budget[/]"
+        console.print(f"\n[bold]The episode {end} after {len(steps)} steps:[/]", end=" ")
+        console.print(f"discounted reward {last.discounted_reward:.3f}, discounted cost", end=" ")
+        console.print(f"{numbers(last.discounted_costs)}, {verdict} of {', '.join(f'{b:g}' for b in budget)}")

@@ -1,0 +1,26 @@
+"""`cmcts tasks`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """List the tasks that can be planned in."""
+
+    def run(self) -> None:
+        """Print the table."""
+        from rich.console import Console
+        from rich.table import Table
+
+        from cmcts.tasks import NAMES, make
+
+        table = Table("task", "what it is", "actions", "budget", "iterations", box=None)
+        for name in NAMES:
+            task = make(name)
+            budget = ", ".join(f"{number:g}" for number in task.budget)
+            table.add_row(name, task.description, str(task.model.action_count), budget, str(task.iterations))
+        console = Console()
+        console.print(table)
+        console.print("and rocksample-N-M for any N x N grid with M rocks", highlight=False)
