@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from cmcts.critic import SafetyCritic
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cmcts.tasks import Task
 
 BATCH = 16
+EXPLORATION = 20.0  # fixed, so that trees keep their shape and figures stay comparable whatever the tasks' defaults
 
 FIRST_DECISION = """
 import time
@@ -71,21 +72,21 @@ def _print(rows: list[dict[str, Any]], summary: dict[str, float]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in ("task", "planner", "rollout", "critic"):
-        table.add_column(column)
-    for column in ("iterations", "threads", "simulations/s", "ms a decision"):
-        table.add_column(column, justify="right")
+        table.add_column(column, no_wrap=True)
+    for column in ("iterations", "batch", "threads", "sim/s", "ms"):
+        table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
-            *(str(row[key]) for key in ("task", "planner", "rollout", "critic", "iterations", "threads")),
+            *(str(row[key]) for key in ("task", "planner", "rollout", "critic", "iterations", "batch", "threads")),
             f"{row['simulations_per_second']:,.0f}",
             f"{row['ms_per_decision']:.2f}",
         )
     console = Console(highlight=False)
     console.print(table)
     for name, value in summary.items():
-        console.print(f"{name:28} {value:.4g}")
+        console.print(f"{name:35} {value:.4g}")
 
 
 def measurements(seconds: float) -> Iterator[dict[str, Any]]:
@@ -96,67 +97,67 @@ def measurements(seconds: float) -> Iterator[dict[str, Any]]:
     task = make("rocksample-7-8")
 
     def row(
-        planner: Planner, name: str, rollout: str, critic: str, iterations: int, threads: int = 1
+        planner: Planner, name: str, rollout: str, critic: str, iterations: int = 1 << 10, threads: int | None = None
     ) -> dict[str, Any]:
-        if threads == 0:
-            rate, threads, batch = simulations_per_second(planner, task, iterations, seconds), 1, 1
+        if threads is None:
+            rate = simulations_per_second(planner, task, iterations, seconds)
         else:
-            rate, batch = batch_simulations_per_second(planner, task, iterations, threads, seconds), BATCH
+            rate = batch_simulations_per_second(planner, task, iterations, threads, seconds)
         return {
             "task": task.name,
             "planner": name,
             "rollout": rollout,
             "critic": critic,
             "iterations": iterations,
-            "threads": threads,
-            "batch": batch,
+            "threads": threads or 1,
+            "batch": 1 if threads is None else BATCH,
             "simulations_per_second": rate,
             "ms_per_decision": 1000 * iterations / rate,
         }
 
     uniform, directed = plain(task, "uniform"), plain(task, "directed")
-    yield row(uniform, "penalized", "uniform", "none", 1 << 10, 0)
-    yield row(with_critic(task), "cmcts", "uniform", "5 x (64, 64)", 1 << 10, 0)
-    yield row(directed, "penalized", "directed", "none", 1 << 10, 0)
-    yield row(uniform, "penalized", "uniform", "none", 1 << 17, 0)
+    yield row(uniform, "penalized", "uniform", "none")
+    yield row(with_critic(task), "cmcts", "uniform", "5x64x64")
+    yield row(directed, "penalized", "directed", "none")
+    yield row(uniform, "penalized", "uniform", "none", 1 << 17)
     for threads in (1, 2):
-        yield row(uniform, "penalized", "uniform", "none", 1 << 10, threads)
+        yield row(uniform, "penalized", "uniform", "none", threads=threads)
     for name in PLANNERS:
         critic = "default" if name == "cmcts" else "none"
-        yield row(make_planner(task, name).planner, name, task.search.rollout, critic, task.iterations, 0)
+        yield row(make_planner(task, name).planner, name, task.search.rollout, critic, task.iterations)
     task = make("safe-gridworld")
-    yield row(plain(task, "directed"), "penalized", "directed", "none", 1 << 10, 0)
+    yield row(plain(task, "directed"), "penalized", "directed", "none", task.iterations)
 
 
-def plain(task: Task, rollout: str) -> Planner:
+def plain(task: Task, rollout: Literal["directed", "uniform"]) -> Planner:
     """Plain UCT: no critic, no penalty."""
-    from dataclasses import replace
+    from cmcts.planners import PenalizedMCTS, SearchSettings
 
-    from cmcts.planners import PenalizedMCTS
-
-    return PenalizedMCTS(task.model, [0.0] * task.model.cost_count, replace(task.search, rollout=rollout))
+    settings = SearchSettings(exploration=EXPLORATION, rollout=rollout)
+    return PenalizedMCTS(task.model, [0.0] * task.model.cost_count, settings)
 
 
 def with_critic(task: Task) -> Planner:
     """UCT with a random ensemble that is asked at every expansion, and never trusted: the same tree, plus its cost."""
-    from dataclasses import replace
-
-    from cmcts.planners import CMCTS
+    from cmcts.planners import CMCTS, SearchSettings
     from cmcts.pruning import PruningSettings
 
     never = PruningSettings(sigma_max=0.0, cost_floor=False)
-    return CMCTS(task.model, random_ensemble(task.model), replace(task.search, rollout="uniform"), never)
+    settings = SearchSettings(exploration=EXPLORATION, rollout="uniform")
+    return CMCTS(task.model, random_ensemble(task.model), settings, never)
 
 
 def random_ensemble(model: Model, members: int = 5, hidden: tuple[int, ...] = (64, 64)) -> SafetyCritic:
     """An untrained critic of the usual size."""
+    from itertools import pairwise
+
     import numpy as np
 
     from cmcts.critic import ensemble
 
     random = np.random.default_rng(0)
     sizes = [model.feature_count, *hidden, model.action_count * model.cost_count]
-    layers = list(zip(sizes[:-1], sizes[1:], strict=True))
+    layers = list(pairwise(sizes))
     weights = [random.normal(size=(members, rows, columns)) / rows**0.5 for rows, columns in layers]
     return ensemble(weights, [np.zeros((members, columns)) for _, columns in layers], model.cost_count)
 

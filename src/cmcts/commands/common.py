@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cmcts.critic import SafetyCritic
     from cmcts.decision import Decision
-    from cmcts.planners import Planner
+    from cmcts.planners import Planner, SearchSettings
     from cmcts.pruning import PruningSettings
     from cmcts.tasks import Task
 
@@ -53,24 +53,29 @@ class PlannerOptions:
 
 
 class ChosenCritic(NamedTuple):
-    """A critic, the pruning settings that go with it, and where it comes from, for people to read."""
+    """A critic, the settings that go with it, and where it comes from, for people to read."""
 
     critic: SafetyCritic
+    search: SearchSettings
     pruning: PruningSettings
     origin: str
 
 
 def default_critic(task: Task, directory: Path | None = None) -> ChosenCritic:
-    """The critic of a trained bundle, or, without one, the planning model's own immediate costs."""
+    """The trained critic in a folder, else the one that ships for the task, else the model's own immediate costs."""
     from dataclasses import replace
 
+    from cmcts import bundle
     from cmcts.critic import immediate_costs_only
 
-    if directory is not None:
-        raise InvalidInput(f"expected a folder with a trained critic, got {str(directory)!r}")
+    folder = directory or bundle.shipped(task.name)
+    if folder is not None:
+        loaded = bundle.load(folder, task.model)
+        origin = str(directory) if directory else "trained, ships with cmcts"
+        return ChosenCritic(loaded.critic, loaded.search, loaded.pruning, origin)
     pruning = replace(task.pruning, cost_floor=True)
-    origin = "none trained: only what exceeds the budget at once, by the planning model, is pruned"
-    return ChosenCritic(immediate_costs_only(task.model), pruning, origin)
+    origin = "none trained: prunes only what exceeds the budget at once"
+    return ChosenCritic(immediate_costs_only(task.model), task.search, pruning, origin)
 
 
 class ChosenPlanner(NamedTuple):
@@ -92,7 +97,7 @@ def make_planner(
         raise InvalidInput(f"expected --penalty with planner penalized alone, got it with {name}")
     if name == "cmcts":
         chosen = default_critic(task, critic)
-        planner: Planner = CMCTS(task.model, chosen.critic, task.search, chosen.pruning)
+        planner: Planner = CMCTS(task.model, chosen.critic, chosen.search, chosen.pruning)
         return ChosenPlanner(planner, f"critic: {chosen.origin}")
     if name == "cc-mcp":
         return ChosenPlanner(CCMCP(task.model, task.search), "lambda is tuned during the search")
