@@ -13,6 +13,7 @@ from cmcts.commands.bench import Bench
 from cmcts.commands.demo import Demo
 from cmcts.commands.plan import Plan
 from cmcts.commands.play import Play
+from cmcts.commands.solve import Solve
 from cmcts.commands.tasks import Tasks
 from cmcts.errors import InvalidInput, ModelError
 
@@ -22,6 +23,7 @@ COMMANDS: dict[str, Any] = {
     "plan": Plan,
     "play": Play,
     "demo": Demo,
+    "solve": Solve,
     "bench": Bench,
 }
 

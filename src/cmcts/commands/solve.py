@@ -1,0 +1,49 @@
+"""`cmcts solve`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+
+@dataclass(frozen=True)
+class Solve:
+    """Compute the best that any policy can do in a task's real world within the budget, or proven bounds on it."""
+
+    task: Annotated[Positional[str], arg(metavar="TASK")]
+    """A task's name; `cmcts tasks` lists them."""
+    budget: Annotated[
+        tuple[float, ...] | None, arg(metavar="B [B ...]", help_behavior_hint="(default: the task's own)")
+    ] = None
+    """What may be spent on average, one number a constraint; inf for no limit."""
+    json: bool = False
+    """Print JSON instead of text."""
+
+    def run(self) -> None:
+        """Solve and print."""
+        from math import isfinite
+
+        from cmcts.optimum import solve_task
+        from cmcts.tasks import make
+
+        task = make(self.task)
+        budget = task.budget if self.budget is None else self.budget
+        found = solve_task(task, budget)
+        if self.json:
+            from json import dumps
+
+            limits = [limit if isfinite(limit) else None for limit in budget]  # JSON knows no infinity
+            print(dumps({"task": task.name, "budget": limits} | found.to_dict(), indent=2))
+            return
+        print(f"{task.name}, budget {', '.join(f'{limit:g}' for limit in budget)}")
+        if found.exact:
+            print(f"reward        {found.reward_upper:.6f}")
+        else:
+            print(f"reward_lower  {found.reward_lower:.6f}")
+            print(f"reward_upper  {found.reward_upper:.6f}")
+        print(f"cost          {', '.join(f'{cost:.6f}' for cost in found.costs)}")
+        print(f"multipliers   {', '.join(f'{multiplier:.6f}' for multiplier in found.multipliers)}")
+        print(f"states        {found.states}")
+        print(f"seconds       {found.seconds:.2f}")
