@@ -38,7 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args=arguments,
             config=(tyro.conf.FlagCreatePairsOff,),
         )
-        return int(command.run() or 0)
+        status = int(command.run() or 0)
+        sys.stdout.flush()
+        return status
     except (InvalidInput, ModelError) as error:
         print(f"cmcts: {error}", file=sys.stderr)
         return 2
@@ -48,4 +50,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader (`| head`) has seen enough; what Python still holds back has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 1

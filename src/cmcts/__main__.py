@@ -1,0 +1,7 @@
+"""`python -m cmcts`."""
+
+import sys
+
+from cmcts.cli import main
+
+sys.exit(main())
