@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from cmcts.errors import InvalidInput, expect
 from cmcts.finite import FiniteCMDP, Floats, Integers
 
-_DENSE_STATES = 400  # below this many states a dense solve is faster than any sparse one
+_DENSE_STATES = 64  # up to here a dense solve is faster, and no BLAS starts threads for it
 _PRECISION = 1e-12  # of linear systems, relative to their right-hand sides
 _IMPROVEMENT = 1e-10  # a policy must be this much better, relative to the largest value, to be worth a change
 _FEASIBILITY = 1e-9  # how far over budget, relative to the largest cost, counts as on budget
@@ -323,7 +323,7 @@ def _pair_selector(cmdp: FiniteCMDP, weights: Floats) -> Any:
 def _solve_linear(matrix: Any, discount: float, right: Floats, guess: Floats | None = None) -> Floats:
     """x with (I - gamma P) x = b, for every column of b [S, K].
 
-    Dense below a few hundred states. Above, BiCGSTAB, and should it stall, the sweeps x <- b + gamma P x, which always
+    Dense if small. Else BiCGSTAB, and should it stall, the sweeps x <- b + gamma P x, which always
     converge; either way until the residual is at the limit of float64.
     """
     size = right.shape[0]
@@ -336,7 +336,7 @@ def _solve_linear(matrix: Any, discount: float, right: Floats, guess: Floats | N
     for k in range(right.shape[1]):
         b = right[:, k]
         limit = _PRECISION * max(np.abs(b).max(), 1e-300)
-        x, _ = bicgstab(operator, b, x0=out[:, k], rtol=0.0, atol=0.1 * limit, maxiter=500)
+        x, _ = bicgstab(operator, b, x0=out[:, k], rtol=0.0, atol=limit * np.sqrt(size), maxiter=500)
         x = x if np.isfinite(x).all() else np.zeros(size)
         residual = b + discount * (matrix @ x) - x
         while np.abs(residual).max() > limit:

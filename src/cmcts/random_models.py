@@ -65,11 +65,11 @@ def legal_actions(params, state, out):
 
 @kernel
 def step(params, state, action, rng, next_state, costs):
-    """Pay, earn, and draw a successor; what probability they leave ends the episode."""
+    """Pay, earn, and draw a successor; what probability they leave ends the episode, in state number S."""
     number = int(state[0])
     for m in range(costs.shape[0]):
         costs[m] = params.costs[number, action, m]
-    next_state[0] = state[0]
+    next_state[0] = float(params.rewards.shape[0])
     u = uniform(rng)
     for k in range(params.successors.shape[2]):
         if u < params.cumulative[number, action, k]:
@@ -80,10 +80,9 @@ def step(params, state, action, rng, next_state, costs):
 
 @kernel
 def features(params, state, out):
-    """Which state: one of S."""
+    """Which state: one of S, or none of them after the end."""
     for number in range(out.shape[0]):
-        out[number] = 0.0
-    out[int(state[0])] = 1.0
+        out[number] = 1.0 if number == state[0] else 0.0
 
 
 @kernel
@@ -101,7 +100,7 @@ def outcomes(params: TabularParams, state: NDArray[np.float64], action: int) -> 
     probabilities, next_states = np.empty(count), np.empty((count, 1))
     probabilities[0], probabilities[-1] = cumulative[0], 1.0 - cumulative[-1]
     probabilities[1:-1] = cumulative[1:] - cumulative[:-1]
-    next_states[:-1, 0], next_states[-1, 0] = params.successors[number, action], number
+    next_states[:-1, 0], next_states[-1, 0] = params.successors[number, action], len(params.rewards)
     ends = np.zeros(count, np.bool_)
     ends[-1] = True
     costs = np.broadcast_to(params.costs[number, action], (count, params.costs.shape[2]))
