@@ -231,12 +231,19 @@ class NaiveSearch:
         return total, spent
 
     def rollout_action(self, state, leaf_depth, path_costs, scale, spent):
+        mean, sigma = self.predict(state) if self.rules.guarded_rollout else (None, None)
+
         def affordable(action):
             if not self.rules.thrifty_rollout:
                 return True
+            expected = self.expected_costs(state, action)
+            if self.rules.guarded_rollout:
+                for m in self.constraints:
+                    if sigma[action][m] <= self.rules.sigma_max:
+                        expected[m] = max(expected[m], mean[action][m] - self.rules.tolerance)
             totals = (
                 path + self.power(leaf_depth) * (s + scale * cost)
-                for path, s, cost in zip(path_costs, spent, self.expected_costs(state, action), strict=True)
+                for path, s, cost in zip(path_costs, spent, expected, strict=True)
             )
             return all(total <= budget + ROUNDING for total, budget in zip(totals, self.budget, strict=True))
 

@@ -74,6 +74,8 @@ SEARCHES = {
     "rollouts": dataclasses.replace(SHORT, rollouts=3),
     "thrifty": dataclasses.replace(SHORT, thrifty_rollouts=True, rollout="uniform"),
     "thrifty directed": dataclasses.replace(SHORT, thrifty_rollouts=True),
+    "guarded": dataclasses.replace(SHORT, guarded_rollouts=True, rollout="uniform"),
+    "guarded directed": dataclasses.replace(SHORT, guarded_rollouts=True),
     "widening": dataclasses.replace(SHORT, widening_factor=1.0, widening_power=0.2),
 }
 PRUNINGS = {
@@ -121,9 +123,10 @@ def test_cmcts_search_equals_the_naive_one(environment, pruning):
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_cmcts_with_each_search_option_equals_the_naive_one(environment, search):
     model, states = ENVIRONMENTS[environment]()
-    planner = CMCTS(model, immediate_costs_only(model), SEARCHES[search], multiplier=0.5)
-    for seed, state in enumerate(states):
-        assert_search_is_naive(planner, state, 1.0, seed, iterations=120)
+    for critic in (immediate_costs_only(model), random_ensemble(model, 3, members=2, scale=0.3, offset=0.6)):
+        planner = CMCTS(model, critic, SEARCHES[search], multiplier=0.5)
+        for seed, state in enumerate(states):
+            assert_search_is_naive(planner, state, 1.0, seed, iterations=60)
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
@@ -170,6 +173,7 @@ KINDS = ("penalized", "ccmcp", "cmcts, nothing learned", "cmcts, perceptrons", "
         horizon=st.integers(1, 12),
         rollout=st.sampled_from(["directed", "uniform"]),
         thrifty_rollouts=st.booleans(),
+        guarded_rollouts=st.booleans(),
         rollouts=st.integers(1, 3),
         widening_factor=st.sampled_from([0.0, 0.5, 1.0]),
         widening_power=st.sampled_from([0.2, 1.0]),

@@ -14,6 +14,7 @@ Rules that go with it: only entry points whose arguments include such an object 
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import secrets
 import types as python_types
@@ -72,7 +73,13 @@ def _hash(value: Any, hasher: Any, seen: set[int]) -> None:
             seen.add(id(value))
             _hash_function(value, hasher, seen)
         return
-    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):
+    if isinstance(value, enum.Enum):
+        _tag(hasher, "member", type(value).__qualname__, value.name)
+        _hash(value.value, hasher, seen)
+    elif isinstance(value, enum.EnumMeta):
+        for member in value:
+            _hash(member, hasher, seen)
+    elif value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):
         _tag(hasher, "constant", type(value).__name__, repr(value))
     elif isinstance(value, np.ndarray) and value.dtype != object:
         _tag(hasher, "array", value.dtype.str, repr(value.shape))
@@ -94,16 +101,19 @@ def _hash_function(function: python_types.FunctionType, hasher: Any, seen: set[i
     _hash(function.__defaults__, hasher, seen)
     for cell in function.__closure__ or ():
         _hash(cell.cell_contents, hasher, seen)
-    for name in sorted(names):
-        if name not in function.__globals__:
-            continue
-        value = function.__globals__[name]
-        _tag(hasher, "global", name)
+    _hash_names(names, function.__globals__, hasher, seen, modules=set())
+
+
+def _hash_names(names: set[str], namespace: Mapping[str, Any], hasher: Any, seen: set[int], modules: set[int]) -> None:
+    """Whatever code that looks up `names` can reach from a namespace."""
+    for name in sorted(names & namespace.keys()):
+        value = namespace[name]
+        _tag(hasher, "name", name)
         if isinstance(value, python_types.ModuleType) and value.__name__.partition(".")[0] not in _TRUSTED:
-            # `helpers.distance(...)` leaves both words in `names`: follow those the module knows.
-            for attribute in sorted(names & set(vars(value))):
-                _tag(hasher, "attribute", attribute)
-                _hash(vars(value)[attribute], hasher, seen)
+            # `tools.helpers.distance(...)` leaves all its words in `names`: follow those that each module knows.
+            if id(value) not in modules:
+                modules.add(id(value))
+                _hash_names(names, vars(value), hasher, seen, modules)
         else:
             _hash(value, hasher, seen)
 
@@ -191,7 +201,8 @@ def compiled_for(entry: Function, *contents: Any) -> Function:
         clone = python_types.FunctionType(source.__code__, source.__globals__, source.__name__)
         clone.__module__ = source.__module__
         clone.__qualname__ = f"{source.__name__}_{hashlib.sha256(names.encode()).hexdigest()[:16]}"
-        _ENTRIES[entry, names] = njit(_nrt=False, nogil=True, cache=True)(clone)
+        # Threads may come here at once: all must get the same dispatcher, or each would compile its own.
+        _ENTRIES.setdefault((entry, names), njit(_nrt=False, nogil=True, cache=True)(clone))
     return _ENTRIES[entry, names]
 
 

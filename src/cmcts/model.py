@@ -31,11 +31,12 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numba import config, njit, typeof, types
-from numba.core.errors import NumbaError
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.compilation import Function, content_type, python_function
@@ -76,7 +77,7 @@ class Model:
     state_fault: Function | None = None  # (params, state) -> what is wrong with a state, or ""
     action_names: tuple[str, ...] = ()
     feature_description: str = ""
-    _warned: list[str] = field(default_factory=list, repr=False)
+    _warned: list[str] = field(default_factory=list, init=False, repr=False)  # not shared with changed copies
 
     def __post_init__(self) -> None:
         for name in ("step", "legal_actions", "features", "start", "rollout_action", "expected_costs"):
@@ -168,6 +169,9 @@ class Model:
             params = typeof(self.params)
         except (ValueError, TypeError) as error:
             return f"params: {_first_line(error)}"
+        odd = _managed_part(params, "params")
+        if odd:
+            return odd
         state, rng, actions = types.float64[::1], types.uint64[::1], types.int64[::1]
         floats, integer = types.float64[::1], types.int64
         signatures = {
@@ -181,9 +185,14 @@ class Model:
         for name, signature in signatures.items():
             try:
                 njit(python_function(getattr(self, name))).compile(signature)
-            except NumbaError as error:
+            except Exception as error:  # not only Numba's own errors
                 return f"{name}: {_first_line(error)}"
         return ""
+
+    @cached_property
+    def uncompiled(self) -> SimpleNamespace:
+        """The functions a kernel calls, as plain Python even where they were decorated with `numba.njit`."""
+        return SimpleNamespace(**{name: python_function(getattr(self, name)) for name in KERNEL_FUNCTIONS})
 
     @property
     def compiles(self) -> bool:
@@ -211,6 +220,16 @@ class Model:
             f"reward {reward} and costs {costs.tolist()} for action {self.action_name(action)} in state "
             f"{state.tolist()}"
         )
+
+
+def _managed_part(typ: types.Type, name: str) -> str:
+    """The first list, dictionary or the like in `params`: kernels do not count references, and cannot take them."""
+    if isinstance(typ, types.BaseTuple):
+        names = getattr(typ, "fields", range(len(typ)))
+        parts = (_managed_part(part, f"{name}.{field}") for field, part in zip(names, typ, strict=True))
+        return next((part for part in parts if part), "")
+    plain = (types.Number, types.Boolean, types.Array, types.NoneType, types.UnicodeType)
+    return "" if isinstance(typ, plain) else f"{name} is a {typ}"
 
 
 def _first_line(error: Exception) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numba import config
-from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from cmcts import pruning, search
@@ -125,7 +124,7 @@ class SearchSession:
         if not config.DISABLE_JIT and self.model.compiles:
             try:
                 compiled_for(kernel, self.model, self.critic)(*arguments)
-            except NumbaError:
+            except Exception:  # Numba also raises ValueError and others; what it can compile is raised again
                 fault = self.model.compile_fault()
                 if not fault:
                     raise
@@ -133,4 +132,4 @@ class SearchSession:
             else:
                 return
         with np.errstate(over="ignore"):  # unsigned arithmetic is meant to wrap
-            uncompiled(kernel)(*arguments)
+            uncompiled(kernel)(self.model.uncompiled, *arguments[1:])
