@@ -84,6 +84,20 @@ def test_play_draws_every_step_and_keeps_account(capsys):
     assert "within the budget of 1" in " ".join(out.split())
 
 
+def test_worlds_without_pictures_show_their_state():
+    """A world made from a model alone draws nothing."""
+    from functools import partial
+    from types import SimpleNamespace
+
+    import cmcts
+    from cmcts.commands.common import first_picture
+    from cmcts.worlds import ModelWorld
+
+    model = cmcts.make("safe-gridworld").model
+    x, y = ModelWorld(model).reset(seed=0)[0]
+    assert first_picture(SimpleNamespace(real_world=partial(ModelWorld, model)), seed=0) == f"state [{x}, {y}]"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cmcts.decision import Decision
     from cmcts.planners import Planner, SearchSettings
     from cmcts.pruning import PruningSettings
-    from cmcts.tasks import Task
+    from cmcts.tasks import Task, World
 
 PlannerName = Literal["cmcts", "cc-mcp", "penalized"]
 PLANNERS: tuple[PlannerName, ...] = ("cmcts", "cc-mcp", "penalized")
@@ -127,11 +127,21 @@ class Step:
     terminated: bool
 
 
+def drawn_world(task: Task) -> World:
+    """The real world, drawing itself as text if it can."""
+    world = task.real_world()
+    return task.real_world(render_mode="ansi") if "ansi" in world.metadata.get("render_modes", []) else world
+
+
+def picture(world: World, state: NDArray[np.float64]) -> str:
+    """The world as text, or its state if it cannot draw itself."""
+    return str(world.render()) if world.render_mode == "ansi" else f"state {state.round(3).tolist()}"
+
+
 def first_picture(task: Task, seed: int) -> str:
     """The real world before the first step of that seed's episode."""
-    world = task.real_world(render_mode="ansi")
-    world.reset(seed=seed)
-    return str(world.render())
+    world = drawn_world(task)
+    return picture(world, world.reset(seed=seed)[0])
 
 
 def play_episode(
@@ -148,7 +158,7 @@ def play_episode(
 
     from cmcts.agent import Agent
 
-    world = task.real_world(render_mode="ansi")
+    world = drawn_world(task)
     state, _ = world.reset(seed=seed)
     if iterations is None and seconds is None:
         iterations = task.iterations
@@ -164,7 +174,7 @@ def play_episode(
         spent = spent + scale * costs
         scale *= task.discount
         over = terminated or truncated
-        yield Step(decision, float(reward), costs, total, spent, left, str(world.render()), terminated)
+        yield Step(decision, float(reward), costs, total, spent, left, picture(world, state), terminated)
 
 
 def numbers(values: NDArray[np.float64]) -> str:
