@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-nojit check bench clean
+.PHONY: demo test test-slow test-nojit check bench images clean
 .DELETE_ON_ERROR:
 
 .venv/installed: pyproject.toml constraints.txt
@@ -30,6 +30,9 @@ check: .venv/installed  ## style and types
 
 bench: .venv/installed  ## simulations per second, compile time, memory
 	$(BIN)/cmcts bench
+
+images: .venv/installed  ## the pictures in the docs
+	for script in docs/images/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache

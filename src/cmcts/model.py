@@ -6,7 +6,7 @@ and must draw all randomness from `rng` (see `cmcts.random`):
     step(params, state, action, rng, next_state, costs) -> (reward, terminal)
         write the next state and the cost vector C(s, a) >= 0, return R(s, a) and whether the episode ends
     legal_actions(params, state, out) -> count
-        write the legal actions in ascending order; at least one in every state that is not terminal
+        write the legal actions, each once, in any order; at least one in every state that is not terminal
     features(params, state, out)
         write what the safety critic sees of the state
     start(params, rng, state)

@@ -48,7 +48,7 @@ class Plan(PlannerOptions):
 
         console = Console(highlight=False)
         console.print(f"[bold]{task.name}[/], planner {self.planner}, {numbers(decision.budget)} to spend")
-        console.print(f"[dim]{note}[/]")
+        console.print(note, style="dim", markup=False)
         console.print(decision_table(decision))
         if decision.nothing_safe:
             console.print(

@@ -30,7 +30,8 @@ class Play(PlannerOptions):
         budget = task.budget if self.budget is None else self.budget
         compile_first(task, planner, budget)
         console = Console(highlight=False)
-        console.print(f"[bold]{task.name}[/], planner {self.planner}\n[dim]{note}[/]\n")
+        console.print(f"[bold]{task.name}[/], planner {self.planner}")
+        console.print(f"{note}\n", style="dim", markup=False)
         console.print(first_picture(task, self.seed), markup=False)
         episode = play_episode(
             task, planner, seed=self.seed, iterations=self.iterations, seconds=self.seconds, budget=budget
