@@ -108,9 +108,10 @@ def outcomes(params: TabularParams, state: NDArray[np.float64], action: int) -> 
 
 
 def starts(params: TabularParams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Every state, with its probability in mu."""
-    states = np.arange(len(params.start_cumulative), dtype=np.float64)[:, None]
-    return np.diff(params.start_cumulative, prepend=0.0), states
+    """The states that have a probability in mu."""
+    chances = np.diff(params.start_cumulative, prepend=0.0)
+    states = np.flatnonzero(chances)
+    return chances[states], states[:, None].astype(np.float64)
 
 
 def state_fault(params: TabularParams, state: NDArray[np.float64]) -> str:
@@ -186,8 +187,10 @@ class RandomProblem:
         return solve(self.cmdp, self.budget)
 
 
-def random_params(rng: np.random.Generator, kind: Kind, states: int, actions: int, constraints: int) -> TabularParams:
-    """Random tables of one kind."""
+def random_params(
+    rng: np.random.Generator, kind: Kind, states: int, actions: int, constraints: int, start_states: int = 1
+) -> TabularParams:
+    """Random tables of one kind; episodes begin in one of the first `start_states` states."""
     if kind == "dense":
         successors = np.broadcast_to(np.arange(states), (states, actions, states)).copy()
     else:
@@ -200,8 +203,8 @@ def random_params(rng: np.random.Generator, kind: Kind, states: int, actions: in
         cumulative *= 1.0 - 0.4 * rng.random((states, actions, 1))
     costs = rng.random((states, actions, constraints)) * (rng.random((states, actions, constraints)) < 0.5)
     rewards = rng.uniform(-0.5, 0.5, (states, actions)) + costs.mean(axis=2) * rng.uniform(0.0, 2.0, (states, actions))
-    start_cumulative = np.cumsum(rng.dirichlet(np.ones(states)))
-    start_cumulative[-1] = 1.0
+    start_cumulative = np.ones(states)
+    start_cumulative[: start_states - 1] = np.cumsum(rng.dirichlet(np.ones(start_states)))[:-1]
     return TabularParams(successors.astype(np.int64), cumulative, rewards, costs, start_cumulative)
 
 
@@ -212,17 +215,20 @@ def random_problem(
     actions: int = 3,
     constraints: int = 1,
     discount: float = 0.9,
+    start_states: int = 1,
 ) -> RandomProblem:
     """The problem of that seed and shape, always the same.
 
     The budget lies between what a frugal policy (least sum of costs) and the best unconstrained policy spend: their
-    mixture keeps it, so it can be kept, and unless the two spend alike it binds.
+    mixture keeps it, so it can be kept, and unless the two spend alike it binds. With several start states it is kept
+    on average over them; a planner that sees one of them cannot know how much the others leave.
     """
     expect(kind in KINDS, f"kind to be one of {KINDS}", kind)
     for name, value, least in (("states", states, 1), ("actions", actions, 1), ("constraints", constraints, 1)):
         expect(isinstance(value, int) and value >= least, f"{name} >= {least}", value)
+    expect(1 <= start_states <= states, f"start_states from 1 to {states}", start_states)
     rng = np.random.default_rng([seed, KINDS.index(kind), states, actions, constraints])
-    params = random_params(rng, kind, states, actions, constraints)
+    params = random_params(rng, kind, states, actions, constraints, start_states)
     cmdp = tabular_cmdp(params, discount)
     spent = [_spending(cmdp, gains) for gains in (-cmdp.costs.sum(axis=1), cmdp.rewards)]
     share = rng.uniform(0.2, 0.8)

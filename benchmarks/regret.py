@@ -1,0 +1,119 @@
+"""Regret and violation on random problems with one constraint: `python benchmarks/regret.py --problems 50`.
+
+Every problem is solved exactly, then played by CC-MCP (2^15 iterations a decision) and by C-MCTS (2^10) with a critic
+trained by the normal recipe. Regret is what a planner's mean reward lacks of the constrained optimum, as a share of
+what the budget buys: the optimum at this budget minus the optimum at the least budget that can be kept. Violation is
+the mean cost above the budget, as a share of the budget. Results go to a file of JSON lines, and a second call goes on
+where the first one stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cmcts.evaluation import run_episodes
+from cmcts.exact import least_cost_to_go, solve
+from cmcts.planners import CCMCP, CMCTS, Planner
+from cmcts.random_models import random_problem
+from cmcts.tasks import Task, make
+
+CCMCP_ITERATIONS, CMCTS_ITERATIONS = 1 << 15, 1 << 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--problems", type=int, default=50)
+    parser.add_argument("--first", type=int, default=0, help="the first problem's seed")
+    parser.add_argument("--kind", choices=("absorbing", "sparse", "dense"), default="absorbing")
+    parser.add_argument("--episodes", type=int, default=200, help="for each planner and problem")
+    parser.add_argument("--planners", nargs="+", choices=("cc-mcp", "cmcts"), default=["cc-mcp", "cmcts"])
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--folder", type=Path, default=Path("runs/regret"))
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    file = options.folder / f"{options.kind}.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    done = {(row["task"], row["planner"], row["episodes"]) for row in rows}
+    for seed in range(options.first, options.first + options.problems):
+        task = make(f"random-{options.kind}-{seed}")
+        for name in options.planners:
+            if (task.name, name, options.episodes) not in done:
+                row = measure(task, seed, name, options)
+                rows.append(row)
+                with file.open("a") as out:
+                    out.write(json.dumps(row) + "\n")
+                print({key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()}, flush=True)
+    report(rows)
+
+
+def measure(task: Task, seed: int, name: str, options: argparse.Namespace) -> dict[str, Any]:
+    problem = random_problem(seed, options.kind)
+    cmdp, budget, best = problem.cmdp, float(problem.budget[0]), problem.solution.reward
+    least = float(cmdp.start @ np.minimum.reduceat(least_cost_to_go(cmdp)[:, 0], cmdp.first_pair))
+    bought = best - solve(cmdp, least).reward
+    iterations = CCMCP_ITERATIONS if name == "cc-mcp" else CMCTS_ITERATIONS
+    planner = CCMCP(task.model, task.search) if name == "cc-mcp" else trained(task, options.folder)
+    row = {"task": task.name, "planner": name, "episodes": options.episodes, "optimum": best, "budget": budget}
+    if planner is None:
+        return row | {"feasible": False}
+    episodes, _ = run_episodes(
+        planner,
+        task.real_world,
+        task.budget,
+        episodes=options.episodes,
+        seed=1,
+        iterations=iterations,
+        threads=options.threads,
+    )
+    summary = episodes.summary()
+    return row | {
+        "feasible": True,
+        "reward": summary["reward_mean"],
+        "reward_se": summary["reward_se"],
+        "cost": summary["cost_mean"],
+        "cost_se": summary["cost_se"],
+        "regret": (best - summary["reward_mean"]) / bought,
+        "regret_se": summary["reward_se"] / bought,
+        "violation": (summary["cost_mean"] - budget) / budget,
+        "violation_se": summary["cost_se"] / budget,
+    }
+
+
+def trained(task: Task, folder: Path) -> Planner | None:
+    """C-MCTS with a critic trained as `cmcts train` does it; None if no critic was feasible."""
+    from cmcts.bundle import load
+    from cmcts.runs import RunFolder
+    from cmcts.training import TrainingSettings, run_config, train
+
+    path = folder / task.name
+    if not (path / "bundle.json").exists():
+        settings = TrainingSettings.for_task(task)
+        run = RunFolder.open(path) if path.exists() else RunFolder.create(path, run_config(task, settings))
+        if train(task, settings, run).bundle is None:
+            return None
+    bundle = load(path, task.model)
+    return CMCTS(task.model, bundle.critic, bundle.search, bundle.pruning)
+
+
+def report(rows: list[dict[str, Any]]) -> None:
+    for name in sorted({row["planner"] for row in rows}):
+        mine = [row for row in rows if row["planner"] == name]
+        played = [row for row in mine if row["feasible"]]
+        print(f"\n{name}: {len(played)} of {len(mine)} problems played")
+        if not played:
+            continue
+        for figure in ("regret", "violation"):
+            values = np.array([row[figure] for row in played])
+            quantiles = ", ".join(f"{q}%: {np.percentile(values, q):+.3f}" for q in (0, 10, 25, 50, 75, 90, 100))
+            print(f"  {figure:9}  mean {values.mean():+.3f}   {quantiles}")
+        over = sum(row["violation"] > 2 * row["violation_se"] for row in played)
+        print(f"  mean cost over budget by more than two standard errors: {over} of {len(played)}")
+
+
+if __name__ == "__main__":
+    main()
