@@ -68,14 +68,13 @@ class Bench:
 
 
 def _print(rows: list[dict[str, Any]], summary: dict[str, float]) -> None:
-    from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(box=None, padding=(0, 1, 0, 0))
     for column in ("task", "planner", "rollout", "critic"):
         table.add_column(column, no_wrap=True)
-    for column in ("iterations", "batch", "threads", "sim/s", "ms"):
+    for column in ("iters", "batch", "cores", "sim/s", "ms"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
