@@ -17,8 +17,7 @@ from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS, Planner, 
 from cmcts.pruning import PruningSettings
 from cmcts.random import stream, streams
 from cmcts.tasks import Task, make
-
-__version__ = "0.1.0"
+from cmcts.version import __version__
 
 __all__ = [
     "CCMCP",
@@ -35,6 +34,7 @@ __all__ = [
     "SafetyCritic",
     "SearchSettings",
     "Task",
+    "__version__",
     "check_model",
     "ensemble",
     "immediate_costs_only",

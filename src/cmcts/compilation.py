@@ -77,8 +77,8 @@ def _hash(value: Any, hasher: Any, seen: set[int]) -> None:
         _tag(hasher, "member", type(value).__qualname__, value.name)
         _hash(value.value, hasher, seen)
     elif isinstance(value, enum.EnumMeta):
-        for member in value:
-            _hash(member, hasher, seen)
+        for name in sorted(value.__members__):
+            _hash(value.__members__[name], hasher, seen)
     elif value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):
         _tag(hasher, "constant", type(value).__name__, repr(value))
     elif isinstance(value, np.ndarray) and value.dtype != object:
