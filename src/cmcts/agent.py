@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -67,6 +68,15 @@ class Agent:
         self.decision = decision
         self.multipliers = decision.multipliers
         return decision
+
+    def override(self, action: int) -> Decision:
+        """Let something else decide: the last decision with another action, taken for sure."""
+        expect(self.decision is not None, "a decision before it is overridden", None)
+        assert self.decision is not None
+        probabilities = np.zeros_like(self.decision.probabilities)
+        probabilities[action] = 1.0
+        self.decision = dataclasses.replace(self.decision, action=action, probabilities=probabilities)
+        return self.decision
 
     def observe(self, costs: ArrayLike) -> NDArray[np.float64]:
         """Take note of what the last action really cost; returns what is left."""

@@ -24,15 +24,22 @@ from cmcts.compilation import Function, content_type, kernel, python_function
 from cmcts.errors import InvalidInput, expect
 from cmcts.model import Model
 
+LANES, UNROLL = 16, 4  # outputs are padded to whole vectors, inputs to whole turns of the unrolled loop
+
 
 class EnsembleParams(NamedTuple):
-    """E perceptrons of L layers, padded to one width so that every depth and size is the same Numba type."""
+    """E perceptrons of L layers, padded with zeros: one Numba type for every size, no leftovers in the inner loops."""
 
     sizes: NDArray[np.int64]  # [L + 1] features, hidden sizes, A*M outputs; [1] for an empty ensemble
     members: int  # E
     weights: NDArray[np.float32]  # [L * E * rows, width] layer l of member e at (l*E + e) * rows, input-major
     biases: NDArray[np.float32]  # [L * E, width]
-    rows: int  # the widest layer input
+    rows: int  # the widest layer input, padded
+
+
+def padded(size: int, multiple: int) -> int:
+    """The next multiple."""
+    return -(-size // multiple) * multiple
 
 
 @kernel
@@ -46,6 +53,8 @@ def predict_ensemble(params, features, scratch, mean, sigma):
     for member in range(params.members):
         for k in range(params.sizes[0]):
             scratch[0, k] = features[k]
+        for k in range(params.sizes[0], min(params.sizes[0] + UNROLL, scratch.shape[1])):
+            scratch[0, k] = np.float32(0.0)
         source = 0
         for layer in range(layers):
             _dense(params, layer, member, scratch, source, layer < layers - 1)
@@ -65,31 +74,25 @@ def predict_ensemble(params, features, scratch, mean, sigma):
 def _dense(params, layer, member, scratch, source, relu):
     """One layer, y = x W + b, from one row of `scratch` to the other.
 
-    Four inputs at a time: the compiler turns the inner loop into vector instructions, and the sums stay in registers.
+    Four inputs at a time over whole vectors of outputs: the compiler turns the inner loop into vector instructions.
     """
-    inputs, outputs = params.sizes[layer], params.sizes[layer + 1]
-    target = 1 - source
+    outputs = (params.sizes[layer + 1] + LANES - 1) // LANES * LANES
     index = layer * params.members + member
     base = index * params.rows
-    weights = params.weights
+    x, y = scratch[source], scratch[1 - source]
     for j in range(outputs):
-        scratch[target, j] = params.biases[index, j]
-    i = 0
-    while i + 3 < inputs:
-        x0, x1, x2, x3 = scratch[source, i], scratch[source, i + 1], scratch[source, i + 2], scratch[source, i + 3]
+        y[j] = params.biases[index, j]
+    for i in range(0, params.sizes[layer], UNROLL):
+        x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
+        if x0 == 0.0 and x1 == 0.0 and x2 == 0.0 and x3 == 0.0:
+            continue  # most of a one-hot layer
+        row = base + i
+        w0, w1, w2, w3 = params.weights[row], params.weights[row + 1], params.weights[row + 2], params.weights[row + 3]
         for j in range(outputs):
-            scratch[target, j] += (x0 * weights[base + i, j] + x1 * weights[base + i + 1, j]) + (
-                x2 * weights[base + i + 2, j] + x3 * weights[base + i + 3, j]
-            )
-        i += 4
-    while i < inputs:
-        x0 = scratch[source, i]
-        for j in range(outputs):
-            scratch[target, j] += x0 * weights[base + i, j]
-        i += 1
+            y[j] += (x0 * w0[j] + x1 * w1[j]) + (x2 * w2[j] + x3 * w3[j])
     if relu:
         for j in range(outputs):
-            scratch[target, j] = max(scratch[target, j], np.float32(0.0))
+            y[j] = max(y[j], np.float32(0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +151,7 @@ def ensemble(
         finite = bool((np.abs(weight) <= largest).all() and (np.abs(bias) <= largest).all())
         expect(finite, f"finite weights in layer {depth} of the critic", "NaN or infinity")
     expect(sizes[-1] % cost_count == 0, f"outputs in multiples of {cost_count} constraints", sizes[-1])
-    rows, width = max(sizes[:-1]), max(sizes[1:])
+    rows, width = padded(max(sizes[:-1]), UNROLL), padded(max(sizes[1:]), LANES)
     packed = np.zeros((len(weights) * members * rows, width), np.float32)
     packed_biases = np.zeros((len(weights) * members, width), np.float32)
     for depth, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
@@ -158,7 +161,7 @@ def ensemble(
             packed_biases[index, : sizes[depth + 1]] = bias[member]
     params = EnsembleParams(np.array(sizes, np.int64), members, packed, packed_biases, rows)
     return SafetyCritic(
-        predict_ensemble, params, sizes[0], sizes[-1] // cost_count, cost_count, scratch_width=max(sizes)
+        predict_ensemble, params, sizes[0], sizes[-1] // cost_count, cost_count, scratch_width=max(rows, width)
     )
 
 

@@ -25,6 +25,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cmcts.compilation import uncompiled
 from cmcts.critic import SafetyCritic, immediate_costs_only
 from cmcts.decision import Decision
 from cmcts.errors import InvalidInput, expect
@@ -36,6 +37,7 @@ from cmcts.session import SearchSession
 from cmcts.tree import PRUNED, ROOT
 
 DEFAULT_ITERATIONS = 1024
+_uniform = uncompiled(uniform)  # one draw a decision is not worth a compilation
 _CHUNK_SECONDS = 0.001  # a timed search looks at the clock about this often
 
 
@@ -53,6 +55,8 @@ class SearchSettings:
     """Follow the model's own rollout policy if it has one, or play legal actions at random."""
     thrifty_rollouts: bool = False
     """Rollouts refuse a step whose expected cost exceeds what is left of the budget."""
+    guarded_rollouts: bool = False
+    """Thrifty, and rollouts refuse steps that the critic finds unsafe (C-MCTS): dead ends then look like dead ends."""
     rollouts: int = 1
     """Rollouts a leaf."""
     widening_factor: float = 0.0
@@ -108,20 +112,23 @@ class Planner:
 
     def _rules(self) -> Rules:
         search, pruning = self.search, self.pruning or PruningSettings()
+        guarded = search.guarded_rollouts and self.pruning is not None
         return Rules(
-            discount=search.discount,
-            exploration=search.exploration,
+            # A whole number would be another type to Numba, and another compilation.
+            discount=float(search.discount),
+            exploration=float(search.exploration),
             horizon=search.horizon,
             own_rollout=search.rollout == "directed" and self.model.has_rollout_action,
-            thrifty_rollout=search.thrifty_rollouts,
+            thrifty_rollout=search.thrifty_rollouts or search.guarded_rollouts,
+            guarded_rollout=guarded,
             rollouts=search.rollouts,
-            widening_factor=search.widening_factor,
-            widening_power=search.widening_power,
+            widening_factor=float(search.widening_factor),
+            widening_power=float(search.widening_power),
             has_expected_costs=self.model.has_expected_costs,
             cost_samples=search.cost_samples,
             use_critic=self.pruning is not None,
-            sigma_max=pruning.sigma_max,
-            tolerance=pruning.tolerance,
+            sigma_max=float(pruning.sigma_max),
+            tolerance=float(pruning.tolerance),
             cost_floor=pruning.cost_floor,
             fallback=LOWEST_MEAN if pruning.fallback == "lowest_mean" else LOWEST_PESSIMISTIC,
             tune_multipliers=False,
@@ -209,9 +216,10 @@ class Planner:
     ) -> list[Decision]:
         """Plan for many states at once, over all cores; one seed or stream for each."""
         count = len(np.asarray(states))
-        rows = np.asarray(budgets, np.float64).reshape(count, -1) if count else np.zeros((0, 1))
-        weights = [None] * count if multipliers is None else list(np.asarray(multipliers).reshape(count, -1))
+        rows = _rows(budgets, count, "budgets")
+        weights = [None] * count if multipliers is None else list(_rows(multipliers, count, "multipliers"))
         expect(len(rngs) == count, f"{count} seeds or streams, one a state", len(rngs))
+        expect(threads is None or threads >= 1, "threads >= 1", threads)
 
         def plan_one(index: int) -> Decision:
             return self.plan(
@@ -272,7 +280,9 @@ class Planner:
         policy = self._policy(session, values, tried if tried.any() else kept)
         action = int(np.argmax(policy))
         if policy[action] < 1.0:
-            action = int(np.searchsorted(np.cumsum(policy), uniform(session.rng) * policy.sum(), side="right"))
+            with np.errstate(over="ignore"):  # unsigned arithmetic is meant to wrap
+                draw = _uniform(session.rng)
+            action = int(np.searchsorted(np.cumsum(policy), draw * policy.sum(), side="right"))
         judged = np.where(legal, tree.pruned_by[ROOT], 0) if self.pruning else np.zeros(model.action_count, np.int64)
         mean = tree.critic_mean[ROOT].astype(np.float64).reshape(shape) if self.pruning else None
         sigma = tree.critic_sigma[ROOT].astype(np.float64).reshape(shape) if self.pruning else None
@@ -302,6 +312,13 @@ class Planner:
 
 
 Policy = NDArray[np.float64]  # [A] probabilities
+
+
+def _rows(values: ArrayLike, count: int, name: str) -> NDArray[np.float64]:
+    """[count, M] from one number or one row for each of `count` states."""
+    array = np.asarray(values, np.float64)
+    expect(array.ndim in (1, 2) and len(array) == count, f"{name} for {count} states, one row each", array.shape)
+    return array.reshape(count, -1) if count else np.zeros((0, 1))
 
 
 def _one(action: int, actions: int) -> Policy:
@@ -361,7 +378,7 @@ class CCMCP(Planner):
         return np.full(self.model.cost_count, self.settings.initial_multiplier)
 
     def _rules(self) -> Rules:
-        return super()._rules()._replace(tune_multipliers=True, multiplier_max=self.settings.maximum_multiplier)
+        return super()._rules()._replace(tune_multipliers=True, multiplier_max=float(self.settings.maximum_multiplier))
 
     def _policy(self, session: SearchSession, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Policy:
         visits = session.tree.action_visits[ROOT].astype(np.float64)

@@ -76,6 +76,14 @@ def immediate_costs(model, params, state, action, rules, rng, next_state, costs,
 
 
 @kernel
+def trusted(mean, sigma, floor, rules):
+    """The prediction that is compared with the budget: the floor alone if the ensemble is unsure."""
+    if sigma > rules.sigma_max:
+        return floor
+    return max(mean - rules.tolerance, floor)
+
+
+@kernel
 def prune(model, params, tree, node, count, budget, rules, work, rng):
     """Mark the unsafe ones among the `count` legal actions in `work.legal`; the critic's rows of `node` are filled."""
     constraints = budget.shape[0]
@@ -94,9 +102,7 @@ def prune(model, params, tree, node, count, budget, rules, work, rng):
             mean = np.float64(tree.critic_mean[node, action * constraints + m])
             sigma = np.float64(tree.critic_sigma[node, action * constraints + m])
             floor = work.floor[m] if rules.cost_floor else -math.inf
-            prediction = floor
-            if sigma <= rules.sigma_max:
-                prediction = max(mean - rules.tolerance, floor)
+            prediction = trusted(mean, sigma, floor, rules)
             if tree.path_costs[node, m] + scale * prediction > budget[m] + ROUNDING and pruned_by == 0:
                 pruned_by = m + 1
             if rules.fallback == LOWEST_PESSIMISTIC:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.compilation import entry_point, kernel
-from cmcts.pruning import ROUNDING, immediate_costs, prune
+from cmcts.pruning import ROUNDING, immediate_costs, prune, trusted
 from cmcts.random import below
 from cmcts.tree import ILLEGAL, NO_NODE, ROOT, add_node, find_child
 
@@ -30,6 +30,7 @@ class Rules(NamedTuple):
     horizon: int
     own_rollout: bool  # follow the model's rollout_action, else uniform over the legal actions
     thrifty_rollout: bool  # rollouts refuse steps that exceed what is left of the budget
+    guarded_rollout: bool  # thrifty, and rollouts refuse steps that the critic finds unsafe
     rollouts: int  # a leaf
     widening_factor: float  # outcomes of an action visited n times are at most factor * n^power; 0: no limit
     widening_power: float
@@ -42,6 +43,37 @@ class Rules(NamedTuple):
     fallback: int
     tune_multipliers: bool  # CC-MCP: move the multipliers after every simulation
     multiplier_max: float
+
+
+class Memo(NamedTuple):
+    """A small table of critic outputs by state, kept from search to search; K slots, a newcomer evicts.
+
+    Guarded rollouts ask the critic about every state they pass, and on small problems these are always the same.
+    """
+
+    key: NDArray[np.float64]  # [S] the state looked up
+    bits: NDArray[np.uint64]  # [S] the same memory
+    used: NDArray[np.bool_]  # [K]
+    states: NDArray[np.float64]  # [K, S]
+    mean: NDArray[np.float32]  # [K, A*M]
+    sigma: NDArray[np.float32]  # [K, A*M]
+
+
+MEMO_BITS = 10
+_HASH_PRIME, _HASH_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - MEMO_BITS)
+
+
+def memo(state_size: int, outputs: int) -> Memo:
+    """An empty table."""
+    key, slots = np.zeros(state_size), 1 << MEMO_BITS
+    return Memo(
+        key,
+        key.view(np.uint64),
+        np.zeros(slots, np.bool_),
+        np.zeros((slots, state_size)),
+        np.zeros((slots, outputs), np.float32),
+        np.zeros((slots, outputs), np.float32),
+    )
 
 
 class Workspace(NamedTuple):
@@ -59,6 +91,7 @@ class Workspace(NamedTuple):
     floor: NDArray[np.float64]  # [M]
     overrun: NDArray[np.float64]  # [A]
     features: NDArray[np.float32]  # [F]
+    memo: Memo  # what the critic said of states seen lately
     scratch: NDArray[np.float32]  # [2, width] for the critic
     discounts: NDArray[np.float64]  # [H + 2] gamma^t
     path_nodes: NDArray[np.int64]  # [H + 1]
@@ -88,6 +121,7 @@ def workspace(
         floor=np.zeros(m),
         overrun=np.zeros(a),
         features=np.zeros(feature_count, np.float32),
+        memo=memo(s, a * m),
         scratch=np.zeros((2, width), np.float32),
         discounts=discounts,
         path_nodes=np.zeros(horizon + 1, np.int64),
@@ -229,6 +263,7 @@ def select(model, params, tree, multipliers, rules, work, rng):
             for k in range(size):
                 if not math.isfinite(work.state[k]):
                     note_fault(tree.states[node], action, reward, work)
+                    terminal = True  # a model cannot be asked about such a state: it may index with it
             if tree.count[0] < tree.parent.shape[0]:
                 child = add_node(tree, work.state, node, action, depth, terminal, reward, work.costs, work.path_costs)
         node = child
@@ -258,32 +293,72 @@ def expand(model, params, critic, critic_params, tree, node, budget, rules, work
 
 
 @kernel
-def affordable(model, params, state, action, leaf_depth, scale, budget, rules, work, rng):
-    """Whether a rollout that has spent C_path and `work.spent` can pay for the expected cost of this step."""
+def remembered(model, params, critic, critic_params, state, work):
+    """The slot of `work.memo` with the critic's outputs for `state`, evaluated now if it is not there."""
+    table = work.memo
+    code = np.uint64(0)
+    for k in range(state.shape[0]):
+        table.key[k] = state[k]
+        code = (code ^ table.bits[k]) * _HASH_PRIME
+        code = code ^ (code >> np.uint64(29))
+    slot = np.int64((code * _HASH_PRIME) >> _HASH_SHIFT)
+    known = table.used[slot]
+    for k in range(state.shape[0]):
+        known = known and table.states[slot, k] == state[k]
+    if not known:
+        table.used[slot] = True
+        for k in range(state.shape[0]):
+            table.states[slot, k] = state[k]
+        model.features(params, state, work.features)
+        critic.predict(critic_params, work.features, work.scratch, table.mean[slot], table.sigma[slot])
+    return slot
+
+
+@kernel
+def affordable(model, params, state, action, slot, leaf_depth, scale, budget, rules, work, rng):
+    """Whether a rollout that has spent C_path and `work.spent` can pay for this step.
+
+    That is its expected cost now, or what the critic expects it to cost in the end if rollouts are guarded.
+    """
     immediate_costs(model, params, state, action, rules, rng, work.sample_state, work.costs, work.floor)
-    for m in range(budget.shape[0]):
-        rollout_cost = work.spent[m] + scale * work.floor[m]
-        if work.path_costs[m] + work.discounts[leaf_depth] * rollout_cost > budget[m] + ROUNDING:
+    constraints = budget.shape[0]
+    for m in range(constraints):
+        prediction = work.floor[m]
+        if rules.guarded_rollout:
+            mean = np.float64(work.memo.mean[slot, action * constraints + m])
+            sigma = np.float64(work.memo.sigma[slot, action * constraints + m])
+            prediction = trusted(mean, sigma, prediction, rules)
+        total = work.path_costs[m] + work.discounts[leaf_depth] * (work.spent[m] + scale * prediction)
+        if total > budget[m] + ROUNDING:
             return False
     return True
 
 
 @kernel
-def rollout_action(model, params, state, leaf_depth, scale, budget, rules, work, rng):
-    """The rollout policy's action, or NO_NODE if a thrifty rollout can afford none."""
+def rollout_action(model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng):
+    """The rollout policy's action: the model's own, or uniform; NO_NODE if a thrifty rollout can afford none."""
+    if rules.thrifty_rollout:
+        return thrifty_action(model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng)
+    if rules.own_rollout:
+        return model.rollout_action(params, state, rng)
+    return work.legal[below(rng, model.legal_actions(params, state, work.legal))]
+
+
+@entry_point  # not inlined: it is large, and rollouts that do not need it are faster without it
+def thrifty_action(model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng):
+    """The rollout policy's action if it is affordable, else a random one that is, else NO_NODE."""
+    slot = 0
+    if rules.guarded_rollout:
+        slot = remembered(model, params, critic, critic_params, state, work)
     if rules.own_rollout:
         action = model.rollout_action(params, state, rng)
-        if not rules.thrifty_rollout:
-            return action
-        if affordable(model, params, state, action, leaf_depth, scale, budget, rules, work, rng):
+        if affordable(model, params, state, action, slot, leaf_depth, scale, budget, rules, work, rng):
             return action
     count = model.legal_actions(params, state, work.legal)
-    if not rules.thrifty_rollout:
-        return work.legal[below(rng, count)]
     while count > 0:
         pick = below(rng, count)
         action = work.legal[pick]
-        if affordable(model, params, state, action, leaf_depth, scale, budget, rules, work, rng):
+        if affordable(model, params, state, action, slot, leaf_depth, scale, budget, rules, work, rng):
             return action
         count -= 1
         work.legal[pick] = work.legal[count]
@@ -291,7 +366,7 @@ def rollout_action(model, params, state, leaf_depth, scale, budget, rules, work,
 
 
 @kernel
-def rollout(model, params, leaf_depth, budget, rules, work, rng):
+def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, work, rng):
     """SIMULATION. The discounted reward of playing on from `work.state`; its discounted costs go to `work.spent`."""
     total, scale = 0.0, 1.0
     for m in range(budget.shape[0]):
@@ -301,7 +376,9 @@ def rollout(model, params, leaf_depth, budget, rules, work, rng):
     for k in range(state.shape[0]):
         state[k] = work.state[k]
     for _ in range(leaf_depth, rules.horizon):
-        action = rollout_action(model, params, state, leaf_depth, scale, budget, rules, work, rng)
+        action = rollout_action(
+            model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng
+        )
         if action == NO_NODE:
             break
         reward, terminal = take_step(model, params, state, action, rng, next_state, scale, work.spent, work)
@@ -371,7 +448,8 @@ def simulate(model, params, critic, critic_params, tree, budget, multipliers, ru
             expand(model, params, critic, critic_params, tree, leaf, budget, rules, work, rng)
     if not terminal:
         for _ in range(rules.rollouts):
-            value += rollout(model, params, depth, budget, rules, work, rng) / rules.rollouts
+            returned = rollout(model, params, critic, critic_params, depth, budget, rules, work, rng)
+            value += returned / rules.rollouts
             for m in range(budget.shape[0]):
                 work.rollout_costs[m] += work.spent[m] / rules.rollouts
     backup(tree, depth, value, rules, work)

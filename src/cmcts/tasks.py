@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from cmcts.envs.rocksample import rocksample_model
 from cmcts.envs.safe_gridworld import safe_gridworld_model
@@ -22,6 +22,8 @@ from cmcts.pruning import PruningSettings
 
 if TYPE_CHECKING:
     import gymnasium as gym
+
+    from cmcts.random_models import Kind
 
     World = gym.Env[Any, Any]  # planning alone does not import Gymnasium
 
@@ -42,6 +44,11 @@ class Task:
     search: SearchSettings = field(default_factory=SearchSettings)
     pruning: PruningSettings = field(default_factory=PruningSettings)
     iterations: int = 1024
+    """Simulations a decision in deployment."""
+    training_iterations: int = 512
+    """Simulations a decision while a critic is trained."""
+    paper_exploration: float = 20.0
+    """The exploration constant of the paper's own settings."""
     penalty: float = 1.0
     """A multiplier that suits `PenalizedMCTS` here."""
     real_model: Model | None = None
@@ -69,6 +76,12 @@ def _safe_gridworld_world(**settings: Any) -> World:
     return SafeGridworldWorld(**settings)
 
 
+def _model_world(**settings: Any) -> World:
+    from cmcts.worlds import ModelWorld
+
+    return ModelWorld(**settings)
+
+
 def rocksample_task(n: int, m: int, training_d0: float = 20.0) -> Task:
     """RockSample(n, m). With `training_d0` other than 20, planner and training world believe in a better sensor."""
     suffix = "" if training_d0 == 20.0 else f"-d{training_d0:g}"
@@ -79,7 +92,7 @@ def rocksample_task(n: int, m: int, training_d0: float = 20.0) -> Task:
         training_world=partial(_rocksample_world, n=n, m=m, d0=training_d0),
         real_world=partial(_rocksample_world, n=n, m=m),
         budget=(1.0,),
-        search=SearchSettings(exploration=20.0),
+        search=SearchSettings(exploration=5.0),
         penalty=3.0,
         real_model=rocksample_model(n, m),
     )
@@ -94,10 +107,29 @@ def safe_gridworld_task() -> Task:
         training_world=partial(_safe_gridworld_world, wind=0.25),
         real_world=partial(_safe_gridworld_world, wind=0.3),
         budget=(0.0,),
-        search=SearchSettings(exploration=100.0, rollouts=1),
+        search=SearchSettings(exploration=50.0, horizon=32, guarded_rollouts=True),
+        paper_exploration=50.0,
         iterations=512,
         penalty=30.0,
         real_model=safe_gridworld_model(0.3),
+    )
+
+
+def random_task(kind: Kind, seed: int) -> Task:
+    """A random problem with one constraint as a task; planner and worlds agree."""
+    from cmcts.random_models import random_problem
+
+    problem = random_problem(seed, kind)
+    world = partial(_model_world, model=problem.model)
+    return Task(
+        name=problem.name,
+        description=f"random {kind} problem number {seed}, {problem.cmdp.state_count} states",
+        model=problem.model,
+        training_world=world,
+        real_world=world,
+        budget=tuple(problem.budget.tolist()),
+        search=SearchSettings(discount=problem.discount, exploration=1.0),
+        real_model=problem.model,
     )
 
 
@@ -105,10 +137,13 @@ NAMES = ("rocksample-5-7", "rocksample-7-8", "rocksample-11-11", "rocksample-15-
 
 
 def make(name: str) -> Task:
-    """The task of that name; `rocksample-N-M` for any N and M."""
+    """The task of that name; `rocksample-N-M` for any N and M, `random-KIND-SEED` for a small random problem."""
     if name == "safe-gridworld":
         return safe_gridworld_task()
     match = re.fullmatch(r"rocksample-(\d{1,4})-(\d{1,4})(?:-d(\d+(?:\.\d+)?))?", name)
     if match:
         return rocksample_task(int(match[1]), int(match[2]), float(match[3] or 20.0))
+    match = re.fullmatch(r"random-(dense|sparse|absorbing)-(\d{1,9})", name)
+    if match:
+        return random_task(cast("Kind", match[1]), int(match[2]))
     raise InvalidInput(f"expected a task: one of {', '.join(NAMES)}, or rocksample-N-M; got {name!r}")

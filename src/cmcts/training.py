@@ -1,0 +1,521 @@
+"""Training the safety critic: gather, fit, evaluate, until it is feasible and as good as it gets.
+
+    repeat
+        gather   plan episodes in the training world with the latest critic pruning, at lambda_1, lambda_2, ... until
+                 the mean cost lies just below the budget (multipliers.py); keep all transitions
+        fit      a fresh ensemble on all data so far (ensemble.py)
+        evaluate C-MCTS with that critic and lambda = 0 in the training world, at a few pruning tolerances
+    until the best feasible critic has not improved for `patience` rounds
+
+Feasible: mean cost plus one standard error within the budget. The paper stops at the first feasible critic, which can
+be far too timid; here the *best* feasible one is kept, with the tolerance it was best with.
+
+Every stage is a function of the configuration and of earlier stages, and is recorded when it is done (runs.py): kill
+the training at any moment, resume it, and the same critic comes out, bit for bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmcts import bundle as bundles
+from cmcts.bundle import Bundle, model_digest
+from cmcts.critic import SafetyCritic, ensemble
+from cmcts.ensemble import Arrays, Batch, CriticSettings, feasible_value, fit, forward, td_target
+from cmcts.errors import InvalidInput, expect
+from cmcts.evaluation import Episodes, Transitions, run_episodes, standard_error
+from cmcts.model import Model
+from cmcts.multipliers import Measurement, MultiplierSettings, next_multipliers
+from cmcts.planners import CMCTS, PenalizedMCTS, Planner, SearchSettings
+from cmcts.pruning import ROUNDING, PruningSettings
+from cmcts.runs import RunFolder
+from cmcts.tasks import Task
+from cmcts.version import __version__
+
+EVALUATION_BLOCK = 100  # episodes between two looks at whether an evaluation is still worth finishing
+GATHER, EVALUATE = 1, 2  # what a seed is for: no episode of one is ever an episode of the other, or of an evaluation
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """All that a training depends on besides the task."""
+
+    seed: int = 0
+    iterations: int = 512
+    """Simulations a decision, while gathering and evaluating."""
+    steps_per_multiplier: int = 1000
+    """Gather at least so many real steps for each lambda."""
+    random_actions: float = 0.1
+    """Share of the gathered steps that take a random legal action instead: they show what else could happen."""
+    max_rounds: int = 6
+    patience: int = 1
+    """Go on for so many rounds without a better feasible critic; 0 stops at the first feasible one."""
+    evaluation_episodes: int = 400
+    tolerances: tuple[float, ...] = (0.0, 0.02, 0.05, 0.1)
+    """Pruning tolerances to try with each critic."""
+    search: SearchSettings = field(default_factory=SearchSettings)
+    pruning: PruningSettings = field(default_factory=PruningSettings)
+    critic: CriticSettings = field(default_factory=CriticSettings)
+    multiplier: MultiplierSettings = field(default_factory=MultiplierSettings)
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "steps_per_multiplier", "max_rounds"):
+            expect(
+                isinstance(getattr(self, name), int) and getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name)
+            )
+        expect(isinstance(self.seed, int) and self.seed >= 0, "a seed >= 0", self.seed)
+        expect(self.patience >= 0, "patience >= 0", self.patience)
+        expect(0 <= self.random_actions < 1, "random_actions in [0, 1)", self.random_actions)
+        expect(self.evaluation_episodes >= 200, "evaluation_episodes >= 200", self.evaluation_episodes)
+        expect(len(self.tolerances) >= 1 and min(self.tolerances) >= 0, "tolerances >= 0", self.tolerances)
+
+    @classmethod
+    def for_task(cls, task: Task, **changes: Any) -> TrainingSettings:
+        """The defaults that suit a task."""
+        defaults: dict[str, Any] = {
+            "iterations": task.training_iterations,
+            "search": task.search,
+            "pruning": task.pruning,
+        }
+        return cls(**{**defaults, **changes})
+
+
+# alpha0, epsilon, sigma_max and planning iterations of the paper's Table 2, by the task's name.
+PAPER_TABLE = {
+    "rocksample-5-7": (8.0, 0.1, 0.5, 1024),
+    "rocksample-7-8": (4.0, 0.1, 0.5, 1024),
+    "rocksample-11-11": (12.0, 0.1, 0.5, 512),
+    "safe-gridworld": (10.0, 0.1, 0.2, 512),
+}
+
+
+def paper_settings(task: Task, seed: int = 0) -> TrainingSettings:
+    """The paper's own method and hyperparameters; (11,11)'s where it names none."""
+    alpha0, epsilon, sigma_max, iterations = PAPER_TABLE.get(task.name, PAPER_TABLE["rocksample-11-11"])
+    gridworld = task.name == "safe-gridworld"
+    search = dataclasses.replace(
+        task.search,
+        exploration=task.paper_exploration,
+        rollout="directed" if gridworld else "uniform",
+        rollouts=10 if gridworld else 1,
+        thrifty_rollouts=False,
+    )
+    return TrainingSettings(
+        seed=seed,
+        iterations=iterations,
+        random_actions=0.0,
+        patience=0,
+        tolerances=(0.05,),
+        search=search,
+        pruning=PruningSettings.paper(sigma_max),
+        critic=CriticSettings(target="sarsa"),
+        multiplier=MultiplierSettings(rule="paper", alpha0=alpha0, epsilon=epsilon, initial=0.0),
+    )
+
+
+class Reporter(Protocol):
+    """Hears of the training's progress."""
+
+    def begin(self, phase: str, total: int, **figures: Any) -> None:
+        """A phase of `total` units begins."""
+
+    def advance(self, units: int, **figures: Any) -> None:
+        """Some of its units are done."""
+
+    def finish(self, record: dict[str, Any], *, resumed: bool) -> None:
+        """A stage is done; `resumed` if it was done in an earlier life of the run."""
+
+
+class Silence:
+    """A reporter that says nothing."""
+
+    def begin(self, phase: str, total: int, **figures: Any) -> None:
+        """Ignore."""
+
+    def advance(self, units: int, **figures: Any) -> None:
+        """Ignore."""
+
+    def finish(self, record: dict[str, Any], *, resumed: bool) -> None:
+        """Ignore."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a training ended."""
+
+    bundle: Bundle | None  # None if no critic was feasible
+    record: dict[str, Any] | None  # of the evaluation that chose it
+    rounds: int
+
+
+def train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Reporter | None = None) -> Outcome:
+    """Train a critic for `task` in the run folder `run`; leaves the bundle there if a feasible critic was found."""
+    trainer = _Trainer(task, settings, run, reporter or Silence())
+    critic: SafetyCritic | None = None
+    evaluations: list[dict[str, Any]] = []
+    for round_ in range(settings.max_rounds):
+        trainer.gather(round_, critic)
+        critic = trainer.fit(round_)
+        for tolerance in settings.tolerances:
+            evaluations.append(trainer.evaluate(round_, critic, tolerance, best_feasible(evaluations)))
+        best = best_feasible(evaluations)
+        if best and round_ - best["round"] >= settings.patience:
+            break
+    best = best_feasible(evaluations)
+    if best is None:
+        return Outcome(None, None, round_ + 1)
+    bundle = trainer.bundle(best, round_ + 1)
+    bundles.save(bundle, run.path)
+    return Outcome(bundle, best, round_ + 1)
+
+
+def best_feasible(evaluations: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The feasible evaluation with the highest reward; between rewards within one standard error, the safer one.
+
+    Safer: fewer episodes over budget, then the smaller tolerance, then the later round, which has seen more data.
+    """
+    feasible = [row for row in evaluations if row["feasible"]]
+    if not feasible:
+        return None
+    top = max(feasible, key=lambda row: row["reward_mean"])
+    close = [row for row in feasible if row["reward_mean"] >= top["reward_mean"] - top["reward_se"]]
+    return min(close, key=lambda row: (row["violations"], row["tolerance"], -row["round"]))
+
+
+def is_feasible(costs: NDArray[np.float64], budget: NDArray[np.float64]) -> bool:
+    """Whether the mean costs, plus one standard error each, are within the budget; costs are [N, M]."""
+    errors = np.array([standard_error(costs[:, m]) for m in range(len(budget))])
+    return bool((costs.mean(axis=0) + errors <= budget + ROUNDING).all())
+
+
+def hopeless(parts: list[Episodes], budget: NDArray[np.float64], total: int, best: dict[str, Any] | None) -> bool:
+    """Whether the rest of an evaluation cannot matter: it is infeasible even if no further episode costs anything, or
+    its reward is clearly below that of the best feasible critic.
+    """
+    costs = np.concatenate([part.costs for part in parts])
+    rewards = np.concatenate([part.rewards for part in parts])
+    if not is_feasible(np.concatenate([costs, np.zeros((total - len(costs), costs.shape[1]))]), budget):
+        return True
+    return best is not None and bool(rewards.mean() + 3 * standard_error(rewards) < best["reward_mean"])
+
+
+class _Trainer:
+    """The stages. Each is done once: a resumed run reads what the earlier one wrote."""
+
+    def __init__(self, task: Task, settings: TrainingSettings, run: RunFolder, reporter: Reporter) -> None:
+        self.task, self.settings, self.run, self.reporter = task, settings, run, reporter
+        self.model = task.model
+        self.budget = task.model.validate_costs(task.budget, "budget")
+        self.data: list[Transitions] = []
+        self.batches: list[Batch] = []
+
+    def stage(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """A stage's record: as it was written, or computed now."""
+        record = self.run.find(name)
+        resumed = record is not None
+        if record is None:
+            began = time.perf_counter()
+            figures = compute()
+            record = self.run.finish(name, {**figures, "seconds": round(time.perf_counter() - began, 3)})
+        self.reporter.finish(record, resumed=resumed)
+        return record
+
+    def gather(self, round_: int, critic: SafetyCritic | None) -> None:
+        """Episodes in the training world at lambda_1, lambda_2, ...; the search for lambda starts anew each round."""
+        past: list[Measurement] = []
+        while True:
+            multipliers, stop = next_multipliers(past, self.budget, self.settings.multiplier)
+            if stop:
+                return
+            k = len(past)
+            file = f"transitions/{round_:03d}-{k:03d}.safetensors"
+            record = self.stage(
+                f"gather {round_} {k}",
+                lambda: self._gather(round_, k, critic, multipliers, file),  # noqa: B023
+            )
+            transitions = Transitions(**self.run.load(file))
+            self.data.append(transitions)
+            self.batches.append(as_batch(self.model, transitions))
+            past.append(Measurement(multipliers, np.array(record["cost_means"]), np.array(record["cost_ses"])))
+
+    def _gather(
+        self, round_: int, k: int, critic: SafetyCritic | None, multipliers: NDArray[np.float64], file: str
+    ) -> dict[str, Any]:
+        settings = self.settings
+        planner: Planner
+        if critic is None:
+            planner = PenalizedMCTS(self.model, multipliers, settings.search)
+        else:
+            planner = CMCTS(self.model, critic, settings.search, settings.pruning, multipliers)
+        block = 32
+        parts: list[Transitions] = []
+        episodes: list[Episodes] = []
+        seed = stage_seed(settings.seed, GATHER, round_, k)
+        self.reporter.begin("gather", settings.steps_per_multiplier, multipliers=multipliers.tolist(), round=round_)
+        while sum(map(len, parts)) < settings.steps_per_multiplier:
+            done, steps = run_episodes(
+                planner,
+                self.task.training_world,
+                self.budget,
+                episodes=block,
+                seed=seed,
+                first_episode=block * len(parts),
+                iterations=settings.iterations,
+                random_actions=settings.random_actions,
+                on_steps=lambda decisions, _: self.reporter.advance(decisions),
+            )
+            episodes.append(done)
+            parts.append(steps)
+        columns = {
+            column.name: np.concatenate([getattr(part, column.name) for part in parts])
+            for column in dataclasses.fields(Transitions)
+        }
+        self.run.save(file, columns)
+        costs = np.concatenate([done.costs for done in episodes])
+        rewards = np.concatenate([done.rewards for done in episodes])
+        return {
+            "phase": "gather",
+            "round": round_,
+            "k": k,
+            "multipliers": multipliers.tolist(),
+            "episodes": len(rewards),
+            "steps": len(columns["actions"]),
+            "reward_mean": float(rewards.mean()),
+            "cost_means": costs.mean(axis=0).tolist(),
+            "cost_ses": [standard_error(costs[:, m]) for m in range(costs.shape[1])],
+        }
+
+    def fit(self, round_: int) -> SafetyCritic:
+        """A fresh ensemble on everything gathered so far."""
+        file = f"critics/{round_:03d}.safetensors"
+        self.stage(f"fit {round_}", lambda: self._fit(round_, file))
+        arrays = self.run.load(file)
+        layers = range(len(arrays) // 2)
+        return ensemble(
+            [arrays[f"weights.{k}"] for k in layers], [arrays[f"biases.{k}"] for k in layers], self.model.cost_count
+        )
+
+    def _fit(self, round_: int, file: str) -> dict[str, Any]:
+        settings = self.settings.critic
+        seed = stage_seed(self.settings.seed, GATHER, round_)
+        data, transitions = concatenate(self.batches), self.data
+        held_out = held_out_mask(transitions, settings.held_out, seed)
+        training = Batch(*(column[~held_out] for column in data))
+        self.reporter.begin("fit", settings.steps, round=round_, transitions=len(held_out))
+        done = 0
+
+        def on_chunk(steps: int, loss: float) -> None:
+            nonlocal done
+            self.reporter.advance(steps - done, loss=loss)
+            done = steps
+
+        discount = self.settings.search.discount
+        arrays, loss = fit(training, settings, self.model.action_count, discount, seed, on_chunk)
+        columns = {}
+        for depth, (weights, biases) in enumerate(arrays):
+            columns[f"weights.{depth}"], columns[f"biases.{depth}"] = weights, biases
+        self.run.save(file, columns)
+        return {
+            "phase": "fit",
+            "round": round_,
+            "transitions": len(held_out),
+            "loss": loss,
+            **held_out_figures(arrays, data, transitions, held_out, settings, discount),
+        }
+
+    def evaluate(
+        self, round_: int, critic: SafetyCritic, tolerance: float, best: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """C-MCTS with this critic and tolerance, lambda = 0, in the training world."""
+        return self.stage(f"evaluate {round_} {tolerance:g}", lambda: self._evaluate(round_, critic, tolerance, best))
+
+    def _evaluate(
+        self, round_: int, critic: SafetyCritic, tolerance: float, best: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        settings = self.settings
+        pruning = dataclasses.replace(settings.pruning, tolerance=tolerance)
+        planner = CMCTS(self.model, critic, settings.search, pruning)
+        self.reporter.begin("evaluate", settings.evaluation_episodes, round=round_, tolerance=tolerance)
+        parts: list[Episodes] = []
+        while (done := sum(map(len, parts))) < settings.evaluation_episodes:
+            episodes, _ = run_episodes(
+                planner,
+                self.task.training_world,
+                self.budget,
+                episodes=min(EVALUATION_BLOCK, settings.evaluation_episodes - done),
+                seed=stage_seed(settings.seed, EVALUATE),
+                first_episode=done,
+                iterations=settings.iterations,
+                on_steps=lambda _, finished: self.reporter.advance(finished),
+            )
+            parts.append(episodes)
+            if hopeless(parts, self.budget, settings.evaluation_episodes, best):
+                break
+        episodes = Episodes.concatenate(parts)
+        summary = episodes.summary()
+        complete = len(episodes) == settings.evaluation_episodes
+        kept = ("reward_mean", "reward_se", "cost_mean", "cost_se", "cost_means", "violations", "nothing_safe_rate")
+        return {
+            "phase": "evaluate",
+            "round": round_,
+            "tolerance": tolerance,
+            "feasible": complete and is_feasible(episodes.costs, self.budget),
+            **{name: summary[name] for name in kept},
+            "episodes": len(episodes),
+            "steps": int(episodes.steps.sum()),
+        }
+
+    def bundle(self, best: dict[str, Any], rounds: int) -> Bundle:
+        """The best critic with all it needs."""
+        arrays = self.run.load(f"critics/{best['round']:03d}.safetensors")
+        layers = tuple((arrays[f"weights.{k}"], arrays[f"biases.{k}"]) for k in range(len(arrays) // 2))
+        history = self.run.history
+        figures = {
+            "seed": self.settings.seed,
+            "target": self.settings.critic.target,
+            "rounds": rounds,
+            "chosen_round": best["round"],
+            "episodes": sum(row.get("episodes", 0) for row in history),
+            "simulations": self.settings.iterations * sum(row.get("steps", 0) for row in history),
+            "transitions": sum(map(len, self.data)),
+            "reward_mean": best["reward_mean"],
+            "reward_se": best["reward_se"],
+            "cost_means": best["cost_means"],
+            "violations": best["violations"],
+            "evaluation_episodes": self.settings.evaluation_episodes,
+        }
+        return Bundle(
+            task=self.task.name,
+            model_digest=model_digest(self.model),
+            feature_description=self.model.feature_description,
+            layers=layers,
+            cost_count=self.model.cost_count,
+            search=self.settings.search,
+            pruning=dataclasses.replace(self.settings.pruning, tolerance=best["tolerance"]),
+            iterations=self.task.iterations,
+            budget=self.task.budget,
+            training=figures,
+            library=__version__,
+        )
+
+
+def stage_seed(seed: int, *words: int) -> int:
+    """The seed of one stage, far from every other stage's and from the plain seeds of evaluations."""
+    return int(np.random.SeedSequence((seed, *words), spawn_key=(7,)).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def as_batch(model: Model, transitions: Transitions) -> Batch:
+    """Transitions as the learner sees them."""
+    legal = np.zeros((len(transitions), model.action_count), np.bool_)
+    for row, state in enumerate(transitions.next_states):
+        if not transitions.terminal[row]:
+            legal[row, model.legal(state)] = True
+    return Batch(
+        features=np.stack([model.feature_vector(state) for state in transitions.states]),
+        actions=transitions.actions.astype(np.int32),
+        costs=transitions.costs.astype(np.float32),
+        next_features=np.stack([model.feature_vector(state) for state in transitions.next_states]),
+        next_actions=np.maximum(transitions.next_actions, 0).astype(np.int32),
+        next_legal=legal | transitions.terminal[:, None],  # never an empty minimum
+        continues=(~transitions.terminal).astype(np.float32),
+    )
+
+
+def concatenate(batches: list[Batch]) -> Batch:
+    """One batch of many."""
+    return Batch(*(np.concatenate(columns) for columns in zip(*batches, strict=True)))
+
+
+def held_out_mask(data: list[Transitions], share: float, seed: int) -> NDArray[np.bool_]:
+    """Which transitions belong to held-out episodes."""
+    last = np.concatenate([part.last for part in data])
+    episode = np.concatenate([[0], np.cumsum(last)[:-1]])
+    chosen = np.random.default_rng(seed).random(int(last.sum())) < share
+    return np.asarray(chosen[episode])
+
+
+def monte_carlo_costs(data: list[Transitions], discount: float) -> NDArray[np.float64]:
+    """Discounted cost from each step to the end of its episode, [T, M]."""
+    costs = np.concatenate([part.costs for part in data])
+    last = np.concatenate([part.last for part in data])
+    returns = np.zeros_like(costs)
+    ahead = np.zeros(costs.shape[1])
+    for row in range(len(costs) - 1, -1, -1):
+        ahead = costs[row] + (0.0 if last[row] else discount) * ahead
+        returns[row] = ahead
+    return returns
+
+
+def held_out_figures(
+    arrays: Arrays,
+    data: Batch,
+    transitions: list[Transitions],
+    held_out: NDArray[np.bool_],
+    settings: CriticSettings,
+    discount: float,
+) -> dict[str, Any]:
+    """Squared temporal-difference error and calibration of mean and sigma on episodes the critic has not seen."""
+    if not held_out.any():
+        return {}
+    rows = Batch(*(column[held_out] for column in data))
+    cost_count = rows.costs.shape[-1]
+    values = forward(arrays, rows.features, cost_count)
+    ahead = forward(arrays, rows.next_features, cost_count)
+    index = np.arange(len(rows.actions))
+    if settings.target == "sarsa":
+        next_value = ahead.mean(axis=0)[index, rows.next_actions]
+    else:
+        next_value = np.asarray(feasible_value(ahead, rows.next_legal, settings.pessimism))
+    targets = np.asarray(td_target(rows.costs, rows.continues, next_value, discount))
+    mean = values.mean(axis=0)[index, rows.actions]
+    sigma = values.std(axis=0)[index, rows.actions]
+    returns = monte_carlo_costs(transitions, discount)[held_out]
+    error = mean - returns
+    return {
+        "held_out": int(held_out.sum()),
+        "held_out_td_error": float(((mean - targets) ** 2).mean()),
+        "calibration": {
+            "bias": float(error.mean()),
+            "rmse": float(np.sqrt((error**2).mean())),
+            "within_two_sigma": float((np.abs(error) <= 2 * sigma + 1e-3).mean()),
+            "sigma_mean": float(sigma.mean()),
+        },
+    }
+
+
+def run_config(task: Task, settings: TrainingSettings) -> dict[str, Any]:
+    """What a run folder's config.json holds."""
+    return {
+        "library": __version__,
+        "task": task.name,
+        "model_digest": model_digest(task.model),
+        "settings": asdict(settings),
+    }
+
+
+def settings_from_config(task: Task, config: dict[str, Any], path: Path) -> TrainingSettings:
+    """The settings of a run that is resumed; refuses a run of another task or of a changed model."""
+    if config.get("task") != task.name or config.get("model_digest") != model_digest(task.model):
+        raise InvalidInput(f"the run {path} was begun for task {config.get('task')!r} with another model")
+    raw = dict(config["settings"])
+    nested = {
+        "search": SearchSettings,
+        "pruning": PruningSettings,
+        "critic": CriticSettings,
+        "multiplier": MultiplierSettings,
+    }
+    try:
+        for name, kind in nested.items():
+            raw[name] = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw[name].items()})
+        raw["tolerances"] = tuple(raw["tolerances"])
+        return TrainingSettings(**raw)
+    except (KeyError, TypeError) as error:
+        raise InvalidInput(f"the configuration of the run {path} does not fit this version: {error}") from None
