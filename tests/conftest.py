@@ -9,6 +9,5 @@ from hypothesis import settings
 settings.register_profile("cmcts", deadline=None, derandomize=True)
 settings.load_profile("cmcts")
 
-compiled_only = pytest.mark.skipif(
-    os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="about compiled code; NUMBA_DISABLE_JIT is set"
-)
+compiled = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+compiled_only = pytest.mark.skipif(not compiled, reason="about compiled code; NUMBA_DISABLE_JIT is set")
