@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
+import numpy as np
+
 from cmcts.envs.drawing import ROVER, Painter
 from cmcts.envs.safe_gridworld import GOAL, SIZE, UNSAFE_SQUARES, WINDY_SQUARES, safe_gridworld_model
 from cmcts.worlds import ModelWorld
@@ -16,6 +19,7 @@ class SafeGridworldWorld(ModelWorld):
 
     def __init__(self, wind: float = 0.3, max_steps: int = 100, render_mode: str | None = None) -> None:
         super().__init__(safe_gridworld_model(wind), max_steps, render_mode)
+        self.observation_space = gym.spaces.Box(0.0, SIZE - 1.0, (2,), np.float64)
 
     def render(self) -> Any:
         """The map: A the agent, # unsafe, ~ windy, G the goal."""
