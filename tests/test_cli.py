@@ -135,6 +135,7 @@ def test_unknown_options_are_refused(capsys):
     ("error", "status", "message"),
     [
         (ModelError("expected a finite reward, got nan"), 2, "cmcts: expected a finite reward, got nan\n"),
+        (MemoryError("a large tree"), 2, "cmcts: not enough memory: a large tree\n"),
         (KeyboardInterrupt(), 130, "cmcts: interrupted\n"),
     ],
 )

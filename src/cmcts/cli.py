@@ -44,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (InvalidInput, ModelError) as error:
         print(f"cmcts: {error}", file=sys.stderr)
         return 2
+    except MemoryError as error:
+        print(f"cmcts: not enough memory: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("cmcts: interrupted", file=sys.stderr)
         return 130
