@@ -256,11 +256,3 @@ def rocksample_model(n: int, m: int, d0: float = 20.0, layout_seed: int = 0) -> 
         action_names=("north", "east", "south", "west", "sample", *(f"sense {i}" for i in range(m))),
         feature_description="x and y in [-1, 1]; 2p - 1 of each rock (0 if collected); 1 for each rock still there",
     )
-
-
-def __getattr__(name: str) -> Any:
-    if name == "RockSampleWorld":  # loaded on demand: it needs Gymnasium, planning does not
-        from cmcts.envs.rocksample_world import RockSampleWorld
-
-        return RockSampleWorld
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

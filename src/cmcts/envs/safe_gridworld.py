@@ -182,11 +182,3 @@ def safe_gridworld_model(wind: float = 0.0) -> Model:
         action_names=ACTION_NAMES,
         feature_description="one number for each of the 64 squares: 1 where the agent is, else 0",
     )
-
-
-def __getattr__(name: str) -> Any:
-    if name == "SafeGridworldWorld":  # loaded on demand: it needs Gymnasium, planning does not
-        from cmcts.envs.safe_gridworld_world import SafeGridworldWorld
-
-        return SafeGridworldWorld
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
