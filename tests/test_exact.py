@@ -139,7 +139,7 @@ def test_budgets_that_can_only_be_kept_one_at_a_time():
     states=st.integers(1, 12),
     actions=st.integers(1, 4),
     constraints=st.integers(1, 3),
-    discount=st.floats(0.0, 0.97),
+    discount=st.floats(0.01, 0.97),  # HiGHS, asked directly, drops numbers below 1e-9
     share=st.floats(0.0, 1.0),
 )
 def test_duality_on_random_problems(seed, kind, states, actions, constraints, discount, share):
@@ -152,6 +152,9 @@ def test_duality_on_random_problems(seed, kind, states, actions, constraints, di
     assert cmdp.start @ values + solution.multipliers @ budget == pytest.approx(solution.reward, abs=1e-6)
     # Complementary slackness: what has a price is used up.
     assert np.abs(solution.multipliers * (budget - solution.costs)).max() <= 1e-6
+    # It tosses coins in at most as many states as there are constraints.
+    used = np.bincount(cmdp.pair_state[solution.occupation > 1e-9], minlength=states)
+    assert (used > 1).sum() <= constraints
     # The stochastic policy earns and pays what the solution says, and no other could earn more.
     evaluated = evaluate(cmdp, solution.policy)
     assert evaluated.reward == pytest.approx(solution.reward, abs=1e-6)

@@ -37,6 +37,7 @@ _PRECISION = 1e-12  # of linear systems, relative to their right-hand sides
 _IMPROVEMENT = 1e-10  # a policy must be this much better, relative to the largest value, to be worth a change
 _FEASIBILITY = 1e-9  # how far over budget, relative to the largest cost, counts as on budget
 _MAX_COLUMNS = 1000
+_VERTEX_PAIRS = 20_000  # a policy that uses more is left as the mixture it was found as
 
 
 class InfeasibleBudget(InvalidInput):
@@ -58,7 +59,10 @@ class Values(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """An optimal policy of the constrained problem. It may have to be stochastic, in at most M states."""
+    """An optimal policy of the constrained problem. It may have to be stochastic, though M states are enough for that.
+
+    Policies of up to 20,000 pairs toss coins in no more than M of the states they visit; larger ones may do so in more.
+    """
 
     cmdp: FiniteCMDP
     budget: Floats  # [M] c_hat
@@ -92,6 +96,7 @@ def solve(cmdp: FiniteCMDP, budget: ArrayLike) -> Solution:
     for weight, pairs in weights:
         if weight > 0.0:
             occupation[pairs] += weight * occupation_measure(cmdp, pairs)
+    occupation = _with_least_chance(cmdp, limits, occupation)
     visits = np.add.reduceat(occupation, cmdp.first_pair)
     fallback = np.zeros(cmdp.pair_count)
     fallback[pricing(1.0, mixture.multipliers).policy] = 1.0
@@ -112,6 +117,36 @@ def solve(cmdp: FiniteCMDP, budget: ArrayLike) -> Solution:
     )
 
 
+def _with_least_chance(cmdp: FiniteCMDP, budget: Floats, occupation: Floats) -> Floats:
+    """An equally good occupation measure that is a vertex of the program, and so splits at most M of its states.
+
+    The mixture of two policies that differ in many states is optimal but tosses a coin in each of them. The program
+    restricted to the pairs it uses is small, and the simplex method ends in a vertex.
+    """
+    from scipy.sparse import csr_array
+
+    used = np.flatnonzero(occupation > 0.0)
+    visited, row = np.unique(cmdp.pair_state[used], return_inverse=True)
+    if len(used) == len(visited) or len(used) > _VERTEX_PAIRS:
+        return occupation
+    own = csr_array((np.ones(len(used)), (row, np.arange(len(used)))), shape=(len(visited), len(used)))
+    finite = np.isfinite(budget)
+    try:
+        result = _linear_program(
+            -cmdp.rewards[used],
+            A_ub=cmdp.costs[used][:, finite].T,
+            b_ub=np.maximum(budget, occupation @ cmdp.costs)[finite],
+            A_eq=own - cmdp.discount * cmdp.transition[used][:, visited].T,
+            b_eq=cmdp.start[visited],
+        )
+    except InvalidInput:
+        # HiGHS drops numbers below 1e-9, which can leave a program this tight without a solution: the mixture stands.
+        return occupation
+    vertex = np.zeros(cmdp.pair_count)
+    vertex[used] = np.where(result.x > 1e-12, result.x, 0.0)
+    return vertex
+
+
 def evaluate(cmdp: FiniteCMDP, policy: ArrayLike) -> Values:
     """V_R and V_C of any policy, [P] (or a table [S, A]) of probabilities: (I - gamma P_pi) V = R_pi."""
     chances = np.asarray(policy, np.float64)
@@ -127,7 +162,8 @@ def evaluate(cmdp: FiniteCMDP, policy: ArrayLike) -> Values:
     weights = _pair_selector(cmdp, chances)
     right = np.column_stack([weights @ cmdp.rewards, weights @ cmdp.costs])
     values = _solve_linear(weights @ cmdp.transition, cmdp.discount, right)
-    return Values(float(cmdp.start @ values[:, 0]), cmdp.start @ values[:, 1:], values[:, 0], values[:, 1:])
+    rewards, costs = values[:, 0], np.maximum(values[:, 1:], 0.0)
+    return Values(float(cmdp.start @ rewards), cmdp.start @ costs, rewards, costs)
 
 
 def action_values(cmdp: FiniteCMDP, immediate: Floats, values: Floats) -> Floats:
@@ -210,23 +246,26 @@ def mix_columns(pricing: Pricing, budget: Floats, cost_count: int) -> Mixture:
     for m in range(cost_count):
         columns.append(pricing(0.0, np.eye(cost_count)[m]))
     least = np.array([columns[1 + m].costs[m] for m in range(cost_count)])
-    slack = _FEASIBILITY * (1.0 + np.max([column.costs for column in columns], axis=0))
-    if (least > budget + slack).any():
+    scale = 1.0 + np.max([column.costs for column in columns], axis=0)
+    if (least > budget + _FEASIBILITY * scale).any():
         m = int(np.argmax(least - budget))
         which = "" if cost_count == 1 else f" of constraint {m}"
         raise InfeasibleBudget(f"expected a budget{which} of at least {least[m]:.6g}, got {budget[m]:.6g}", least)
     limits = np.maximum(budget, least)
     if cost_count > 1:
-        _make_feasible(pricing, columns, limits, slack, least)
+        limits = limits + _make_feasible(pricing, columns, limits, scale, least)
     bound = np.inf
     multipliers = nothing
-    while len(columns) < _MAX_COLUMNS:
+    while True:
         weights, prices, target = _master(columns, limits)
         column = pricing(1.0, prices)
         value = column.reward - prices @ column.costs
         if value + prices @ limits < bound:
             bound, multipliers = value + prices @ limits, prices
-        if value <= target + _FEASIBILITY * (1.0 + abs(target)) or any(_same(column, old) for old in columns):
+        improved = value > target + _FEASIBILITY * (1.0 + abs(target)) and not any(
+            _same(column, old) for old in columns
+        )
+        if not improved or len(columns) >= _MAX_COLUMNS:
             break
         columns.append(column)
     reward = float(sum(weight * column.reward for weight, column in zip(weights, columns, strict=True)))
@@ -252,26 +291,30 @@ def _master(columns: list[Column], budget: Floats) -> tuple[Floats, Floats, floa
     return weights / weights.sum(), prices, -float(result.eqlin.marginals[0])
 
 
-def _make_feasible(pricing: Pricing, columns: list[Column], budget: Floats, slack: Floats, least: Floats) -> None:
-    """Add columns until some mixture keeps all budgets at once: minimise the sum of what is over, by columns."""
+def _make_feasible(pricing: Pricing, columns: list[Column], budget: Floats, scale: Floats, least: Floats) -> Floats:
+    """Add columns until some mixture keeps all budgets at once, but for a rounding error that is returned, [M].
+
+    By columns again: minimise the sum of what is over budget, each constraint in units of its `scale`.
+    """
     finite = np.isfinite(budget)
-    while len(columns) < _MAX_COLUMNS:
-        costs = np.stack([column.costs for column in columns])[:, finite] / slack[finite]
-        over = int(finite.sum())
+    over = int(finite.sum())
+    while True:
+        costs = np.stack([column.costs for column in columns])[:, finite] / scale[finite]
         result = _linear_program(
             np.concatenate([np.zeros(len(columns)), np.ones(over)]),
             A_ub=np.hstack([costs.T, -np.eye(over)]),
-            b_ub=budget[finite] / slack[finite],
+            b_ub=(budget / scale)[finite],
             A_eq=np.concatenate([np.ones(len(columns)), np.zeros(over)])[None, :],
             b_eq=np.ones(1),
         )
-        if result.fun <= over:
-            return
+        excess = np.zeros(len(budget))
+        excess[finite] = np.maximum(result.x[len(columns) :], 0.0) * scale[finite]
+        if result.fun <= _FEASIBILITY:
+            return excess
         prices = np.zeros(len(budget))
-        prices[finite] = np.maximum(0.0, -result.ineqlin.marginals) / slack[finite]
+        prices[finite] = np.maximum(0.0, -result.ineqlin.marginals) / scale[finite]
         column = pricing(0.0, prices)
-        if prices @ column.costs >= result.eqlin.marginals[0] - 1e-6 or any(_same(column, old) for old in columns):
-            excess = result.x[len(columns) :] * slack[finite]
+        if prices @ column.costs >= result.eqlin.marginals[0] - _FEASIBILITY or len(columns) >= _MAX_COLUMNS:
             raise InfeasibleBudget(
                 f"expected budgets that can be kept together, got {budget.tolist()}: each one alone needs at least "
                 f"{np.round(least, 6).tolist()}, and together they are exceeded by {np.round(excess, 6).tolist()}",
