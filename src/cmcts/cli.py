@@ -11,10 +11,12 @@ import tyro
 
 from cmcts.commands.bench import Bench
 from cmcts.commands.demo import Demo
+from cmcts.commands.evaluate import Evaluate
 from cmcts.commands.plan import Plan
 from cmcts.commands.play import Play
 from cmcts.commands.solve import Solve
 from cmcts.commands.tasks import Tasks
+from cmcts.commands.train import Train
 from cmcts.errors import InvalidInput, ModelError
 
 # Each has a method `run`, which returns the exit status, or None for success.
@@ -22,6 +24,8 @@ COMMANDS: dict[str, Any] = {
     "tasks": Tasks,
     "plan": Plan,
     "play": Play,
+    "train": Train,
+    "evaluate": Evaluate,
     "demo": Demo,
     "solve": Solve,
     "bench": Bench,

@@ -3,7 +3,7 @@
 Any ensemble can prune: it is one function and its parameters.
 
     predict(params, features, scratch, mean, sigma)
-        features [F] float32, scratch [2, width] float32; write mean and sigma, [A*M] float32 each,
+        features [F] float32, scratch [4, width] float32; write mean and sigma, [A*M] float32 each,
         constraint m of action a at a*M + m
 
 The ensemble that training produces is a set of multi-layer perceptrons with ReLU units, exported as arrays and
@@ -24,7 +24,7 @@ from cmcts.compilation import Function, content_type, kernel, python_function
 from cmcts.errors import InvalidInput, expect
 from cmcts.model import Model
 
-LANES, UNROLL = 16, 4  # outputs are padded to whole vectors, inputs to whole turns of the unrolled loop
+LANES, UNROLL = 16, 4  # outputs are padded to whole vectors; so many inputs are taken at a time
 
 
 class EnsembleParams(NamedTuple):
@@ -34,7 +34,7 @@ class EnsembleParams(NamedTuple):
     members: int  # E
     weights: NDArray[np.float32]  # [L * E * rows, width] layer l of member e at (l*E + e) * rows, input-major
     biases: NDArray[np.float32]  # [L * E, width]
-    rows: int  # the widest layer input, padded
+    rows: int  # the widest layer input
 
 
 def padded(size: int, multiple: int) -> int:
@@ -53,8 +53,6 @@ def predict_ensemble(params, features, scratch, mean, sigma):
     for member in range(params.members):
         for k in range(params.sizes[0]):
             scratch[0, k] = features[k]
-        for k in range(params.sizes[0], min(params.sizes[0] + UNROLL, scratch.shape[1])):
-            scratch[0, k] = np.float32(0.0)
         source = 0
         for layer in range(layers):
             _dense(params, layer, member, scratch, source, layer < layers - 1)
@@ -74,20 +72,27 @@ def predict_ensemble(params, features, scratch, mean, sigma):
 def _dense(params, layer, member, scratch, source, relu):
     """One layer, y = x W + b, from one row of `scratch` to the other.
 
-    Four inputs at a time over whole vectors of outputs: the compiler turns the inner loop into vector instructions.
+    Half of the inputs are zero behind a ReLU, and most are in one-hot features: the others are gathered first. They are
+    then taken four at a time over whole vectors of outputs, which the compiler turns into vector instructions.
     """
-    outputs = (params.sizes[layer + 1] + LANES - 1) // LANES * LANES
+    x, y, values, rows = scratch[source], scratch[1 - source], scratch[2], scratch[3]
     index = layer * params.members + member
     base = index * params.rows
-    x, y = scratch[source], scratch[1 - source]
+    count = 0
+    for i in range(params.sizes[layer]):
+        values[count] = x[i]
+        rows[count] = np.float32(base + i)  # exact: fewer than 2^24 rows
+        count += x[i] != 0.0
+    for k in range(count, count + UNROLL - 1):
+        values[k] = np.float32(0.0)
+        rows[k] = np.float32(base)
+    outputs = (params.sizes[layer + 1] + LANES - 1) // LANES * LANES
     for j in range(outputs):
         y[j] = params.biases[index, j]
-    for i in range(0, params.sizes[layer], UNROLL):
-        x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
-        if x0 == 0.0 and x1 == 0.0 and x2 == 0.0 and x3 == 0.0:
-            continue  # most of a one-hot layer
-        row = base + i
-        w0, w1, w2, w3 = params.weights[row], params.weights[row + 1], params.weights[row + 2], params.weights[row + 3]
+    for k in range(0, count, UNROLL):
+        x0, x1, x2, x3 = values[k], values[k + 1], values[k + 2], values[k + 3]
+        w0, w1 = params.weights[int(rows[k])], params.weights[int(rows[k + 1])]
+        w2, w3 = params.weights[int(rows[k + 2])], params.weights[int(rows[k + 3])]
         for j in range(outputs):
             y[j] += (x0 * w0[j] + x1 * w1[j]) + (x2 * w2[j] + x3 * w3[j])
     if relu:
@@ -115,7 +120,7 @@ class SafetyCritic:
         vector = np.ascontiguousarray(features, np.float32)
         expect(vector.shape == (self.feature_count,), f"features of shape ({self.feature_count},)", vector.shape)
         mean, sigma = np.zeros((2, self.action_count * self.cost_count), np.float32)
-        scratch = np.zeros((2, self.scratch_width), np.float32)
+        scratch = np.zeros((4, self.scratch_width), np.float32)
         predict = self.predict if self.predict is predict_ensemble else python_function(self.predict)
         predict(self.params, vector, scratch, mean, sigma)
         shape = (self.action_count, self.cost_count)
@@ -151,8 +156,10 @@ def ensemble(
         finite = bool((np.abs(weight) <= largest).all() and (np.abs(bias) <= largest).all())
         expect(finite, f"finite weights in layer {depth} of the critic", "NaN or infinity")
     expect(sizes[-1] % cost_count == 0, f"outputs in multiples of {cost_count} constraints", sizes[-1])
-    rows, width = padded(max(sizes[:-1]), UNROLL), padded(max(sizes[1:]), LANES)
-    packed = np.zeros((len(weights) * members * rows, width), np.float32)
+    rows, width = max(sizes[:-1]), padded(max(sizes[1:]), LANES)
+    total = len(weights) * members * rows
+    expect(total < 1 << 24, "fewer than 2^24 rows of weights", total)
+    packed = np.zeros((total, width), np.float32)
     packed_biases = np.zeros((len(weights) * members, width), np.float32)
     for depth, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         for member in range(members):
@@ -161,7 +168,7 @@ def ensemble(
             packed_biases[index, : sizes[depth + 1]] = bias[member]
     params = EnsembleParams(np.array(sizes, np.int64), members, packed, packed_biases, rows)
     return SafetyCritic(
-        predict_ensemble, params, sizes[0], sizes[-1] // cost_count, cost_count, scratch_width=max(rows, width)
+        predict_ensemble, params, sizes[0], sizes[-1] // cost_count, cost_count, scratch_width=max(rows, width) + UNROLL
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from cmcts.decision import Decision
 from cmcts.errors import InvalidInput, expect
 from cmcts.planners import Planner
 from cmcts.random import stream
+from cmcts.runs import write_atomically
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -74,6 +76,13 @@ class Episodes:
         """Whether each episode's discounted cost exceeded a budget."""
         return np.asarray((self.costs > self.budget + OVERSPENT).any(axis=1))
 
+    def write_csv(self, path: Path) -> None:
+        """One row an episode."""
+        columns = _csv_columns(self)
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        lines = [",".join(columns), *(",".join(repr(value) for value in row) for row in rows)]
+        write_atomically(path, ("\n".join(lines) + "\n").encode())
+
     def summary(self) -> dict[str, Any]:
         """Means with standard errors; the cost is that of the constraint closest to, or furthest over, its budget."""
         worst = int(np.argmax(self.costs.mean(axis=0) - self.budget))
@@ -93,6 +102,23 @@ class Episodes:
             "decision_ms": float(1e3 * self.planning_seconds.sum() / decisions),
             "nothing_safe_rate": float(self.nothing_safe.sum() / decisions),
         }
+
+
+def _csv_columns(episodes: Episodes) -> dict[str, NDArray[Any]]:
+    constraints = episodes.costs.shape[1]
+    names = [""] if constraints == 1 else [f"_{m}" for m in range(constraints)]
+    return {
+        "episode": np.arange(len(episodes)),
+        "reward": episodes.rewards,
+        **{f"cost{name}": episodes.costs[:, m] for m, name in enumerate(names)},
+        "total_reward": episodes.total_rewards,
+        **{f"total_cost{name}": episodes.total_costs[:, m] for m, name in enumerate(names)},
+        "over_budget": episodes.violations.astype(np.int64),
+        "steps": episodes.steps,
+        "peak_depth": episodes.peak_depths,
+        "nothing_safe": episodes.nothing_safe,
+        "planning_seconds": episodes.planning_seconds,
+    }
 
 
 def standard_error(values: ArrayLike) -> float:

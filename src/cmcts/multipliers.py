@@ -35,7 +35,7 @@ class MultiplierSettings:
     """Step size of the rules "paper" and "sign"."""
     epsilon: float = 0.1
     """Stop once the mean cost is within this below the budget."""
-    max_updates: int = 8
+    max_updates: int = 5
     """Values of lambda to try at most in one round of data gathering."""
 
     def __post_init__(self) -> None:

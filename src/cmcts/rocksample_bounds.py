@@ -13,6 +13,11 @@ The two differ by at most U c_hat / (N + 1), where U is the most that can be ear
 reading N + 1, the N + 1 readings cost at least (N + 1) gamma^t, so that E[gamma^t] <= c_hat / (N + 1), and all that
 happens after t is worth at most E[gamma^t] U. The difference found is far smaller.
 
+With too many rocks for the tables, the nearest ones are kept. One may ignore the others, so the lower bound stays one.
+To the upper bound each other rock adds what it could earn by itself: read once, for lambda gamma^t, and sampled half of
+the time, for 10 gamma^(t + 1) at best, no earlier than its d steps from the start allow. That is at most
+gamma^d max(0, 5 gamma - lambda).
+
 Positions and beliefs are kept apart. Between two events (reading, sampling, leaving) only the position changes, so with
 J(q) the value of the best event on square q and |p - q| the distance in steps,
 
@@ -34,10 +39,10 @@ from numpy.typing import NDArray
 from cmcts.envs.rocksample import RockSampleParams
 from cmcts.errors import expect
 from cmcts.exact import Column, Mixture, mix_columns
-from cmcts.finite import Floats, TooManyStates
+from cmcts.finite import Floats
 
 UNREAD, GOOD, GONE = 0, 1, 2  # belief numbers; GONE: collected, or known to be bad. From 3 on: anything in between
-STATE_LIMIT = 100_000_000  # beliefs times squares, in any table
+STATE_LIMIT = 60_000_000  # beliefs times squares, in any table
 CLOSED = 1e-7  # bounds this close count as equal
 
 
@@ -61,30 +66,41 @@ def rocksample_bounds(
     """
     expect(isinstance(readings, int) and readings >= 0, "readings >= 0", readings)
     expect(budget >= 0, "a budget >= 0", budget)
+    params, left_out = nearest_rocks(params)
     perfect_states = 3 ** len(params.rocks) * params.n**2
-    if perfect_states > STATE_LIMIT:
-        raise TooManyStates(
-            f"expected a map with 3^rocks x squares at most {STATE_LIMIT}, got {perfect_states:.3g}: "
-            "its bounds would take too much memory"
-        )
     limits = np.array([float(budget)])
     lower = _on_the_spot(params, discount, limits)
-    ceiling, multiplier, count, states = np.inf, 0.0, 0, perfect_states
-    while count <= readings:
+    ceiling, multiplier, states, done = np.inf, 0.0, perfect_states, 0
+    for count in range(readings + 1):
         beliefs = list_beliefs(params, count)
-        if beliefs is None:
-            break
+        if beliefs is None or (count > 0 and len(left_out)):
+            break  # more readings would not tell more about rocks that were left out
+        done = count
         states = perfect_states + sum(len(layer.beliefs) for layer in beliefs.layers) * params.n**2
         attained = _bound(params, beliefs, discount, limits, optimistic=False)
         lower = attained if attained.reward > lower.reward else lower
         if ceiling - lower.reward > CLOSED:
-            upper = _bound(params, beliefs, discount, limits, optimistic=True)
+            upper = _bound(params, beliefs, discount, limits, optimistic=True, left_out=left_out)
             if upper.reward + upper.gap < ceiling:
                 ceiling, multiplier = upper.reward + upper.gap, float(upper.multipliers[0])
         if ceiling - lower.reward <= CLOSED:
             break
-        count += 1
-    return RockSampleBounds(lower.reward, ceiling, float(lower.costs[0]), multiplier, min(count, readings), states)
+    return RockSampleBounds(lower.reward, ceiling, float(lower.costs[0]), multiplier, done, states)
+
+
+def nearest_rocks(params: RockSampleParams) -> tuple[RockSampleParams, NDArray[np.int64]]:
+    """The map with as many of the rocks nearest to the start as tables have room for, and the others' distances."""
+    distance = params.rocks[:, 0] + np.abs(params.rocks[:, 1] - params.start_y)
+    count = len(params.rocks)
+    while count > 1 and 3**count * params.n**2 > STATE_LIMIT:
+        count -= 1
+    kept = np.sort(np.argsort(distance, kind="stable")[:count])
+    rock_at = np.full(params.n**2, -1, np.int64)
+    rock_at[params.rocks[kept, 0] * params.n + params.rocks[kept, 1]] = np.arange(count)
+    reduced = params._replace(
+        rocks=params.rocks[kept], rock_at=rock_at, accuracy=np.ascontiguousarray(params.accuracy[:, kept])
+    )
+    return reduced, np.delete(distance, kept)
 
 
 def _on_the_spot(params: RockSampleParams, discount: float, budget: Floats) -> Mixture:
@@ -107,7 +123,16 @@ def _straight_out(params: RockSampleParams, discount: float) -> Column:
     return Column(10.0 * discount ** (params.n - 1), np.zeros(1))
 
 
-def _bound(params: RockSampleParams, beliefs: Beliefs, discount: float, budget: Floats, optimistic: bool) -> Mixture:
+def _bound(
+    params: RockSampleParams,
+    beliefs: Beliefs,
+    discount: float,
+    budget: Floats,
+    optimistic: bool,
+    left_out: NDArray[np.int64] | None = None,
+) -> Mixture:
+    # A rock that was left out pays for itself while lambda < 5 gamma, and can be had no earlier than it can be reached.
+    visits = 0.0 if left_out is None else float((discount**left_out).sum())
     rocks, squares = len(params.rocks), params.n**2
     shape = (3**rocks if optimistic else 1, squares)
     perfect_values, perfect_costs = np.zeros(shape), np.zeros(shape)
@@ -143,8 +168,9 @@ def _bound(params: RockSampleParams, beliefs: Beliefs, discount: float, budget: 
                 tables[k][0],
                 tables[k][1],
             )
-        value, cost = tables[0][0][0, start], tables[0][1][0, start]
-        return Column(float(value + multiplier * cost), np.array([float(cost)]))
+        value, cost = float(tables[0][0][0, start]), float(tables[0][1][0, start])
+        extra = visits if multiplier < 5.0 * discount else 0.0
+        return Column(value + multiplier * cost + 5.0 * discount * extra, np.array([cost + extra]))
 
     return mix_columns(price, budget, 1)
 

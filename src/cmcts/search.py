@@ -92,7 +92,7 @@ class Workspace(NamedTuple):
     overrun: NDArray[np.float64]  # [A]
     features: NDArray[np.float32]  # [F]
     memo: Memo  # what the critic said of states seen lately
-    scratch: NDArray[np.float32]  # [2, width] for the critic
+    scratch: NDArray[np.float32]  # [4, width] for the critic
     discounts: NDArray[np.float64]  # [H + 2] gamma^t
     path_nodes: NDArray[np.int64]  # [H + 1]
     path_actions: NDArray[np.int64]  # [H + 1]
@@ -122,7 +122,7 @@ def workspace(
         overrun=np.zeros(a),
         features=np.zeros(feature_count, np.float32),
         memo=memo(s, a * m),
-        scratch=np.zeros((2, width), np.float32),
+        scratch=np.zeros((4, width), np.float32),
         discounts=discounts,
         path_nodes=np.zeros(horizon + 1, np.int64),
         path_actions=np.zeros(horizon + 1, np.int64),

@@ -161,33 +161,41 @@ def train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Repo
     trainer = _Trainer(task, settings, run, reporter or Silence())
     critic: SafetyCritic | None = None
     evaluations: list[dict[str, Any]] = []
+    stale = rounds = 0
     for round_ in range(settings.max_rounds):
         trainer.gather(round_, critic)
         critic = trainer.fit(round_)
+        before = best_feasible(evaluations)
         for tolerance in settings.tolerances:
             evaluations.append(trainer.evaluate(round_, critic, tolerance, best_feasible(evaluations)))
+        rounds = round_ + 1
         best = best_feasible(evaluations)
-        if best and round_ - best["round"] >= settings.patience:
+        if best is None:
+            continue
+        improved = before is None or best["reward_mean"] > before["reward_mean"] + before["reward_se"]
+        stale = 0 if improved else stale + 1
+        if stale >= settings.patience:
             break
     best = best_feasible(evaluations)
     if best is None:
-        return Outcome(None, None, round_ + 1)
-    bundle = trainer.bundle(best, round_ + 1)
+        return Outcome(None, None, rounds)
+    bundle = trainer.bundle(best, rounds)
     bundles.save(bundle, run.path)
-    return Outcome(bundle, best, round_ + 1)
+    return Outcome(bundle, best, rounds)
 
 
 def best_feasible(evaluations: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The feasible evaluation with the highest reward; between rewards within one standard error, the safer one.
+    """The feasible evaluation with the highest reward; between rewards that are hardly different, the safer one.
 
-    Safer: fewer episodes over budget, then the smaller tolerance, then the later round, which has seen more data.
+    Evaluations share their worlds, so a quarter of the standard error already tells them apart. Safer: fewer episodes
+    over budget, then the smaller tolerance.
     """
     feasible = [row for row in evaluations if row["feasible"]]
     if not feasible:
         return None
     top = max(feasible, key=lambda row: row["reward_mean"])
-    close = [row for row in feasible if row["reward_mean"] >= top["reward_mean"] - top["reward_se"]]
-    return min(close, key=lambda row: (row["violations"], row["tolerance"], -row["round"]))
+    close = [row for row in feasible if row["reward_mean"] >= top["reward_mean"] - 0.25 * top["reward_se"]]
+    return min(close, key=lambda row: (row["violations"], row["tolerance"], -row["reward_mean"]))
 
 
 def is_feasible(costs: NDArray[np.float64], budget: NDArray[np.float64]) -> bool:

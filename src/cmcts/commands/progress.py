@@ -1,0 +1,97 @@
+"""Progress of a training in the terminal: a live line for the stage under way, and a line for each that is done."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from cmcts.tasks import Task
+    from cmcts.training import TrainingSettings
+
+
+class TrainingProgress:
+    """A `cmcts.training.Reporter` that writes to standard error."""
+
+    def __init__(self, task: Task, settings: TrainingSettings) -> None:
+        self.settings = settings
+        self.console = Console(stderr=True, highlight=False)
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+            TextColumn("stage ends in"),
+            TimeRemainingColumn(),
+            console=self.console,
+            transient=True,
+        )
+        self.began = time.perf_counter()
+        self.row = self.bar.add_task("compiling the search; later runs find it on disk", total=None)
+        self.label = ""
+        self.say(
+            f"training a safety critic for {task.name} (seed {settings.seed}, at most {settings.max_rounds} rounds)"
+        )
+
+    def __enter__(self) -> TrainingProgress:
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self.console.print(text, markup=False)
+
+    def begin(self, phase: str, total: int, **figures: Any) -> None:
+        """A stage begins."""
+        details = ", ".join(f"{_name(name)} {_show(value)}" for name, value in figures.items() if name != "round")
+        self.label = f"round {figures['round'] + 1}/{self.settings.max_rounds}  {phase}  {details}"
+        self.bar.reset(self.row, total=total, description=self.label)
+
+    def advance(self, units: int, **figures: Any) -> None:
+        """Some of it is done."""
+        details = "".join(f"  {name} {_show(value)}" for name, value in figures.items())
+        self.bar.update(self.row, advance=units, description=self.label + details)
+
+    def finish(self, record: dict[str, Any], *, resumed: bool) -> None:
+        """A stage is done."""
+        elapsed = time.perf_counter() - self.began
+        again = "  (done before)" if resumed else ""
+        head = f"{elapsed:6.1f} s  round {record['round'] + 1}  {record['phase']:<8}"
+        if record["phase"] == "gather":
+            cost = ", ".join(
+                f"{m:.3f} ± {s:.3f}" for m, s in zip(record["cost_means"], record["cost_ses"], strict=True)
+            )
+            body = (
+                f"lambda {_show(record['multipliers'])}: cost {cost}, reward {record['reward_mean']:.2f}, "
+                f"{record['steps']} steps"
+            )
+        elif record["phase"] == "fit":
+            body = f"loss {record['loss']:.2g} on {record['transitions']} transitions"
+            if "held_out_td_error" in record:
+                body += f", held out {record['held_out_td_error']:.2g}"
+        else:
+            verdict = "feasible" if record["feasible"] else "not feasible or dominated"
+            body = (
+                f"tolerance {record['tolerance']:g}: reward {record['reward_mean']:.2f} ± {record['reward_se']:.2f}, cost "
+                f"{record['cost_mean']:.3f} ± {record['cost_se']:.3f}, {record['violations']} of {record['episodes']} "
+                f"over budget, {verdict}"
+            )
+        self.say(f"{head}  {body}{again}")
+
+
+def _name(name: str) -> str:
+    return "lambda" if name == "multipliers" else name
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(f"{number:.3g}" for number in value)
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
