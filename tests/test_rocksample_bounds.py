@@ -9,10 +9,9 @@ import pytest
 
 from cmcts.compilation import python_function
 from cmcts.envs.rocksample import SENSE, RockSampleParams, rocksample_model, rocksample_params, sensor_accuracy
-from cmcts.errors import InvalidInput
 from cmcts.exact import Mixture, solve
 from cmcts.finite import enumerate_states
-from cmcts.rocksample_bounds import list_beliefs, rocksample_bounds
+from cmcts.rocksample_bounds import list_beliefs, nearest_rocks, rocksample_bounds
 from conftest import compiled_only
 
 
@@ -124,6 +123,33 @@ def test_beliefs_are_told_apart_by_evidence():
     assert sorted(np.log(odds)) == pytest.approx(sorted({round(value, 9) for value in sums} - {0.0}), abs=1e-8)
 
 
-def test_too_many_rocks_are_turned_away():
-    with pytest.raises(InvalidInput, match=r"expected a map with 3\^rocks x squares at most 100000000, got 3.23e\+09"):
-        rocksample_bounds(rocksample_params(15, 15))
+@compiled_only
+@pytest.mark.parametrize("rocks", [1, 3, 5])
+def test_rocks_that_do_not_fit_are_bounded(rocks, monkeypatch):
+    # The optimum, 12.261084, is known from all seven rocks.
+    monkeypatch.setattr("cmcts.rocksample_bounds.STATE_LIMIT", 3**rocks * 25)
+    reduced, left_out = nearest_rocks(rocksample_params(5, 7))
+    assert len(reduced.rocks) == rocks and len(left_out) == 7 - rocks
+    bounds = rocksample_bounds(rocksample_params(5, 7))
+    assert bounds.reward_lower <= 12.261085 and bounds.reward_upper >= 12.261083
+    # No reading earns more than 5 gamma, so no budget buys more than this on top of driving out.
+    assert bounds.reward_upper <= 10 * 0.95**4 + 4.75 + 1e-9
+    assert bounds.reward_lower >= 10 * 0.95**4
+
+
+def test_the_nearest_rocks_are_kept(monkeypatch):
+    # From (0, 2) the rocks of (5,7) are 3, 3, 1, 2, 4, 1 and 5 steps away.
+    monkeypatch.setattr("cmcts.rocksample_bounds.STATE_LIMIT", 27 * 25)
+    whole = rocksample_params(5, 7)
+    reduced, left_out = nearest_rocks(whole)
+    assert reduced.rocks.tolist() == [[1, 2], [2, 2], [0, 3]] and sorted(left_out) == [3, 3, 4, 5]
+    assert (reduced.accuracy == whole.accuracy[:, [2, 3, 5]]).all()
+    assert [int(reduced.rock_at[x * 5 + y]) for x, y in ((1, 2), (2, 2), (0, 3), (1, 0))] == [0, 1, 2, -1]
+
+
+@compiled_only
+@pytest.mark.slow
+def test_fifteen_rocks_are_enclosed():
+    bounds = rocksample_bounds(rocksample_params(15, 15))
+    assert bounds.reward_lower == pytest.approx(9.267089, abs=1e-5)
+    assert bounds.reward_upper == pytest.approx(10 * 0.95**14 + 4.75, abs=1e-5)
