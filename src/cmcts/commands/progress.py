@@ -80,8 +80,8 @@ class TrainingProgress:
         else:
             verdict = "feasible" if record["feasible"] else "not feasible or dominated"
             body = (
-                f"tolerance {record['tolerance']:g}: reward {record['reward_mean']:.2f} ± {record['reward_se']:.2f}, cost "
-                f"{record['cost_mean']:.3f} ± {record['cost_se']:.3f}, {record['violations']} of {record['episodes']} "
+                f"tolerance {record['tolerance']:g}: reward {record['reward_mean']:.2f} ± {record['reward_se']:.2f}, "
+                f"cost {record['cost_mean']:.3f} ± {record['cost_se']:.3f}, {record['violations']} of {record['episodes']} "
                 f"over budget, {verdict}"
             )
         self.say(f"{head}  {body}{again}")
