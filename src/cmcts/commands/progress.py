@@ -81,8 +81,8 @@ class TrainingProgress:
             verdict = "feasible" if record["feasible"] else "not feasible or dominated"
             body = (
                 f"tolerance {record['tolerance']:g}: reward {record['reward_mean']:.2f} ± {record['reward_se']:.2f}, "
-                f"cost {record['cost_mean']:.3f} ± {record['cost_se']:.3f}, {record['violations']} of {record['episodes']} "
-                f"over budget, {verdict}"
+                f"cost {record['cost_mean']:.3f} ± {record['cost_se']:.3f}, {record['violations']} of "
+                f"{record['episodes']} over budget, {verdict}"
             )
         self.say(f"{head}  {body}{again}")
 
