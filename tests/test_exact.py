@@ -13,11 +13,12 @@ from scipy.optimize import linprog
 
 from cmcts import exact
 from cmcts.cli import main
+from cmcts.columns import InfeasibleBudget
 from cmcts.compilation import python_function
 from cmcts.envs.rocksample import rocksample_model
 from cmcts.envs.safe_gridworld import safe_gridworld_model
 from cmcts.errors import InvalidInput, ModelError
-from cmcts.exact import InfeasibleBudget, evaluate, least_cost_to_go, penalized_values, policy_cost_to_go, solve
+from cmcts.exact import evaluate, least_cost_to_go, penalized_values, policy_cost_to_go, solve
 from cmcts.finite import FiniteCMDP, TooManyStates, enumerate_states
 from cmcts.optimum import Optimum, optimum, solve_task
 from cmcts.random import stream

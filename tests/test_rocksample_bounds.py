@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cmcts.columns import Mixture
 from cmcts.compilation import python_function
 from cmcts.envs.rocksample import SENSE, RockSampleParams, rocksample_model, rocksample_params, sensor_accuracy
-from cmcts.exact import Mixture, solve
+from cmcts.exact import solve
 from cmcts.finite import enumerate_states
-from cmcts.rocksample_bounds import list_beliefs, nearest_rocks, rocksample_bounds
+from cmcts.rocksample_beliefs import list_beliefs
+from cmcts.rocksample_bounds import nearest_rocks, rocksample_bounds
 from conftest import compiled_only
 
 
