@@ -411,6 +411,16 @@ def test_a_model_that_breaks_its_contract_is_named(reward, cost, got, where):
     assert planner.plan([0.0, 0.0], 1.0, iterations=50).iterations == 50, "a fault is not remembered"
 
 
+def test_a_search_stops_at_the_first_fault():
+    params = random_table(0, actions=2, outcomes=1)
+    params.rewards[0] = math.nan
+    session = PenalizedMCTS(table_model(params), 1.0).session()
+    session.begin(np.zeros(2), np.ones(1), np.zeros(1), stream(0), 1001)
+    with pytest.raises(ModelError):
+        session.run(1000)
+    assert session.tree.visits[0] == 1
+
+
 def bad_next_state(params, state, action, rng, next_state, costs):
     next_state[0] = math.nan
     next_state[1] = 0.0

@@ -10,7 +10,7 @@ import pytest
 
 from cmcts.errors import InvalidInput
 from cmcts.model import no_expected_costs
-from cmcts.planners import CMCTS, SearchSettings
+from cmcts.planners import CMCTS, PenalizedMCTS, SearchSettings
 from cmcts.pruning import PruningSettings
 from cmcts.random import stream
 from cmcts.tree import PRUNED, ROOT
@@ -93,6 +93,24 @@ def test_cost_floor_is_not_lowered_by_the_tolerance():
     assert prune_second(floored, [0.0, 1.1, 1.4], 0.0, 0.9, costs=[0.0, 1.1, 0.0]) == ([0, 2], [0, 1, 0], False)
 
 
+def test_rounding_does_not_prune():
+    assert 0.1 + 0.5 * 0.4 > 0.3
+    floored = dataclasses.replace(LETTER, cost_floor=True)
+    opened = prune_second(floored, [0.0, 0.0], 0.0, 0.3, path=0.1, costs=[0.4, 0.41])
+    assert opened == ([0], [0, 1], False)
+
+
+def test_rounding_does_not_stop_a_thrifty_rollout():
+    """The second step costs 0.4, in the root's units 0.2, and brings the total to the budget but for rounding."""
+    model = corridor([0.1], [[0.4]])
+    model.params.rewards[:] = 1.0
+    values = []
+    for budget in (0.3, 0.29):
+        planner = PenalizedMCTS(model, 0.0, dataclasses.replace(SEARCH, thrifty_rollouts=True))
+        values.append(planner.plan([0.0, 0.0], budget, iterations=2).reward_values[0])
+    assert values == [1.5, 1.0]
+
+
 def test_nothing_safe_keeps_the_lowest_mean():
     # Action 2 has the lowest mean. All are unsafe: Q > -0.2 for C_path = 0.4 over a budget of 0.3.
     opened = prune_second(LETTER, [1.2, 1.1, 1.0], [0.0, 0.1, 0.4], 0.3)
@@ -164,20 +182,22 @@ def root_decision(settings, mean, sigma, budget, costs):
 
 def test_the_decision_says_why():
     settings = PruningSettings(sigma_max=0.5, tolerance=0.05)
-    decision = root_decision(settings, [0.2, 1.234, 0.9, 0.9], [0.0, 0.125, 0.7, 0.1], 0.5, [0.0, 0.0, 0.75, 0.0])
-    assert decision.pruned.tolist() == [False, True, True, True]
-    assert decision.pruned_by.tolist() == [-1, 0, 0, 0]
-    assert [decision.reason(action) for action in range(4)] == [
+    mean, sigma = [0.2, 1.234, 0.9, 0.9, 0.53], [0.0, 0.125, 0.7, 0.1, 0.0]
+    decision = root_decision(settings, mean, sigma, 0.5, [0.0, 0.0, 0.75, 0.0, 0.75])
+    assert decision.pruned.tolist() == [False, True, True, True, True]
+    assert decision.pruned_by.tolist() == [-1, 0, 0, 0, 0]
+    assert [decision.reason(action) for action in range(5)] == [
         "",
         "critic predicts 1.23 ± 0.12, 0.5 left",
         "immediate cost exceeds the 0.5 left",
         "critic predicts 0.9 ± 0.1, 0.5 left",
+        "immediate cost exceeds the 0.5 left",  # 0.53 is within the tolerance
     ]
     assert decision.action == 0
     assert not decision.nothing_safe
-    assert decision.visits.tolist() == [29, 0, 0, 0]
-    assert decision.critic_mean[:, 0].tolist() == pytest.approx([0.2, 1.234, 0.9, 0.9])
-    assert decision.critic_sigma[:, 0].tolist() == pytest.approx([0.0, 0.125, 0.7, 0.1])
+    assert decision.visits.tolist() == [29, 0, 0, 0, 0]
+    assert decision.critic_mean[:, 0].tolist() == pytest.approx(mean)
+    assert decision.critic_sigma[:, 0].tolist() == pytest.approx(sigma)
 
 
 def test_the_decision_names_the_constraint():
