@@ -133,6 +133,15 @@ def test_budgets_that_can_only_be_kept_one_at_a_time():
     assert solution.multipliers == pytest.approx([0.0, 4.0], abs=1e-9)
 
 
+def test_constraints_without_a_limit_do_not_matter():
+    # Action 1 earns 5 and costs (0, 1), action 0 earns 1 and costs (1, 0): at most 0.3 of the second cost.
+    either = FiniteCMDP.from_tables(np.zeros((1, 2, 1)), [[1.0, 5.0]], [[[1.0, 0.0], [0.0, 1.0]]], [1.0], 0.5)
+    solution = solve(either, [np.inf, 0.3])
+    assert solution.reward == pytest.approx(0.7 * 1.0 + 0.3 * 5.0, abs=1e-9) and solution.gap <= 1e-9
+    assert solution.multipliers == pytest.approx([0.0, 4.0], abs=1e-9)
+    assert solution.costs == pytest.approx([0.7, 0.3], abs=1e-9)
+
+
 @settings(max_examples=200)
 @given(
     seed=st.integers(0, 10**6),

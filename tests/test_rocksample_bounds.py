@@ -74,6 +74,33 @@ def test_lower_bound_is_the_optimum_of_so_many_readings(readings, budget, monkey
     assert bounds.reward_upper >= listed.reward - 1e-9
 
 
+@pytest.mark.parametrize("budget", [0.4, 1.0, 2.0])
+def test_first_upper_bound_is_the_optimum_with_a_perfect_sensor(budget):
+    params = rocksample_params(3, 2)
+    model = replace(rocksample_model(3, 2), params=params._replace(accuracy=np.ones_like(params.accuracy)))
+    listed = solve(enumerate_states(model, 0.95), budget)
+    bounds = rocksample_bounds(params, budget, readings=0)
+    assert bounds.reward_upper == pytest.approx(listed.reward, abs=1e-7)
+    assert bounds.multiplier == pytest.approx(listed.multipliers[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("budget", [0.4, 1.0, 2.0])
+def test_first_lower_bound_is_the_optimum_of_readings_on_the_spot(budget):
+    model = rocksample_model(3, 2)
+    legal = python_function(model.legal_actions)
+
+    def on_the_spot(params, state, out):
+        here = params.rock_at[int(state[0]) * params.n + int(state[1])]
+        kept = [action for action in out[: legal(params, state, out)] if action < SENSE or action == SENSE + here]
+        out[: len(kept)] = kept
+        return len(kept)
+
+    listed = solve(enumerate_states(replace(model, legal_actions=on_the_spot), 0.95), budget)
+    bounds = rocksample_bounds(rocksample_params(3, 2), budget, readings=0)
+    assert bounds.reward_lower == pytest.approx(listed.reward, abs=1e-7)
+    assert bounds.cost == pytest.approx(listed.costs[0], abs=1e-7)
+
+
 def test_bounds_tighten_with_readings_and_meet():
     found = [rocksample_bounds(rocksample_params(3, 2), readings=n) for n in range(3)]
     lower, upper = [b.reward_lower for b in found], [b.reward_upper for b in found]
