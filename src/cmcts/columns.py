@@ -81,7 +81,7 @@ def mix_columns(pricing: Pricing, budget: Floats, cost_count: int) -> Mixture:
         weights, prices, target = _master(columns, limits)
         column = pricing(1.0, prices)
         value = column.reward - prices @ column.costs
-        dual = value + prices @ np.where(np.isfinite(limits), limits, 0.0)  # what has no limit has no price
+        dual = float(value + prices @ np.where(np.isfinite(limits), limits, 0.0))  # what has no limit has no price
         if dual < bound:
             bound, multipliers = dual, prices
         improved = value > target + _FEASIBILITY * (1.0 + abs(target)) and not any(
