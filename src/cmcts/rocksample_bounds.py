@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.columns import Column, Mixture, mix_columns
+from cmcts.columns import Column, Mixture, Pricing, mix_columns
 from cmcts.envs.rocksample import RockSampleParams
 from cmcts.errors import expect
 from cmcts.finite import Floats
@@ -67,10 +67,17 @@ def rocksample_bounds(
             break  # more readings would not tell more about rocks that were left out
         done = count
         states = perfect_states + sum(len(layer.beliefs) for layer in beliefs.layers) * params.n**2
-        attained = _bound(params, beliefs, discount, limits, optimistic=False)
+        attained = mix_columns(_pricing(params, beliefs, discount, optimistic=False), limits, 1)
         lower = attained if attained.reward > lower.reward else lower
         if ceiling - lower.reward > CLOSED:
-            upper = _bound(params, beliefs, discount, limits, optimistic=True, left_out=left_out)
+            price = _pricing(params, beliefs, discount, optimistic=True, left_out=left_out)
+            # The lower bound's own multiplier often proves it optimal: one look instead of a search for the best one.
+            guess = price(1.0, lower.multipliers)
+            dual = guess.reward + float(lower.multipliers @ (limits - guess.costs)) if np.isfinite(budget) else np.inf
+            if dual < ceiling:
+                ceiling, multiplier = dual, float(lower.multipliers[0])
+        if ceiling - lower.reward > CLOSED:
+            upper = mix_columns(price, limits, 1)
             if upper.reward + upper.gap < ceiling:
                 ceiling, multiplier = upper.reward + upper.gap, float(upper.multipliers[0])
         if ceiling - lower.reward <= CLOSED:
@@ -113,14 +120,14 @@ def _straight_out(params: RockSampleParams, discount: float) -> Column:
     return Column(10.0 * discount ** (params.n - 1), np.zeros(1))
 
 
-def _bound(
+def _pricing(
     params: RockSampleParams,
     beliefs: Beliefs,
     discount: float,
-    budget: Floats,
     optimistic: bool,
     left_out: NDArray[np.int64] | None = None,
-) -> Mixture:
+) -> Pricing:
+    """The best policy of the upper bound's problem (`optimistic`) or of the lower bound's, for any lambda."""
     # A rock that was left out pays for itself while lambda < 5 gamma, and can be had no earlier than it can be reached.
     visits = 0.0 if left_out is None else float((discount**left_out).sum())
     rocks, squares = len(params.rocks), params.n**2
@@ -162,4 +169,4 @@ def _bound(
         extra = visits if multiplier < 5.0 * discount else 0.0
         return Column(value + multiplier * cost + 5.0 * discount * extra, np.array([cost + extra]))
 
-    return mix_columns(price, budget, 1)
+    return price

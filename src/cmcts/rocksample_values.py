@@ -45,22 +45,27 @@ def solve_perfect(n, rock_at, rocks, on_the_spot, discount, multiplier, values, 
     powers = np.ones(rocks + 1, np.int64)
     for i in range(rocks):
         powers[i + 1] = 3 * powers[i]
+    digits = np.zeros(rocks, np.int64)
     for row in range(values.shape[0] - 1, -1, -1):
+        rest = row
+        for i in range(rocks):
+            digits[i], rest = rest % 3, rest // 3
         for square in range(n * n):
             value, cost = 0.0, 0.0
             if square >= n * (n - 1):
                 value = 10.0
+            here = rock_at[square]
+            if here >= 0 and digits[here] == GOOD:
+                to = row + powers[here]
+                sample = 10.0 + discount * values[to, square]
+                if sample > value:
+                    value, cost = sample, discount * costs[to, square]
             for i in range(rocks):
-                digit = (row // powers[i]) % 3
-                if digit == UNREAD and (not on_the_spot or rock_at[square] == i):
+                if digits[i] == UNREAD and (not on_the_spot or here == i):
                     good, gone = row + powers[i], row + 2 * powers[i]
                     reading = -multiplier + 0.5 * discount * (values[good, square] + values[gone, square])
                     if reading > value:
                         value, cost = reading, 1.0 + 0.5 * discount * (costs[good, square] + costs[gone, square])
-                elif digit == GOOD and rock_at[square] == i:
-                    sample = 10.0 + discount * values[row + powers[i], square]
-                    if sample > value:
-                        value, cost = sample, discount * costs[row + powers[i], square]
             values[row, square], costs[row, square] = value, cost
         spread(n, discount, values[row], costs[row])
 
