@@ -156,7 +156,7 @@ def test_beliefs_are_told_apart_by_evidence():
 @pytest.mark.parametrize("rocks", [1, 3, 5])
 def test_rocks_that_do_not_fit_are_bounded(rocks, monkeypatch):
     # The optimum, 12.261084, is known from all seven rocks.
-    monkeypatch.setattr("cmcts.rocksample_bounds.STATE_LIMIT", 3**rocks * 25)
+    monkeypatch.setattr("cmcts.rocksample_bounds.TABLE_LIMIT", 3**rocks * 25)
     reduced, left_out = nearest_rocks(rocksample_params(5, 7))
     assert len(reduced.rocks) == rocks and len(left_out) == 7 - rocks
     bounds = rocksample_bounds(rocksample_params(5, 7))
@@ -168,7 +168,7 @@ def test_rocks_that_do_not_fit_are_bounded(rocks, monkeypatch):
 
 def test_the_nearest_rocks_are_kept(monkeypatch):
     # From (0, 2) the rocks of (5,7) are 3, 3, 1, 2, 4, 1 and 5 steps away.
-    monkeypatch.setattr("cmcts.rocksample_bounds.STATE_LIMIT", 27 * 25)
+    monkeypatch.setattr("cmcts.rocksample_bounds.TABLE_LIMIT", 27 * 25)
     whole = rocksample_params(5, 7)
     reduced, left_out = nearest_rocks(whole)
     assert reduced.rocks.tolist() == [[1, 2], [2, 2], [0, 3]] and sorted(left_out) == [3, 3, 4, 5]

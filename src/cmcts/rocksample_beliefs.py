@@ -12,7 +12,7 @@ from cmcts.envs.rocksample import RockSampleParams
 from cmcts.finite import Floats
 from cmcts.rocksample_values import GONE, GOOD, UNREAD
 
-STATE_LIMIT = 60_000_000  # beliefs times squares, in any table
+STATE_LIMIT = 5_000_000  # beliefs of a layer times squares: beyond, a reading more takes minutes
 
 
 class Layer(NamedTuple):

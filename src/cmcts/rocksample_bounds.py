@@ -30,10 +30,11 @@ from cmcts.columns import Column, Mixture, Pricing, mix_columns
 from cmcts.envs.rocksample import RockSampleParams
 from cmcts.errors import expect
 from cmcts.finite import Floats
-from cmcts.rocksample_beliefs import STATE_LIMIT, Beliefs, list_beliefs
+from cmcts.rocksample_beliefs import Beliefs, list_beliefs
 from cmcts.rocksample_values import solve_layer, solve_perfect
 
 CLOSED = 1e-7  # bounds this close count as equal
+TABLE_LIMIT = 60_000_000  # 3^rocks times squares, in the table of the perfect sensor
 
 
 class RockSampleBounds(NamedTuple):
@@ -89,7 +90,7 @@ def nearest_rocks(params: RockSampleParams) -> tuple[RockSampleParams, NDArray[n
     """The map with as many of the rocks nearest to the start as tables have room for, and the others' distances."""
     distance = params.rocks[:, 0] + np.abs(params.rocks[:, 1] - params.start_y)
     count = len(params.rocks)
-    while count > 1 and 3**count * params.n**2 > STATE_LIMIT:
+    while count > 1 and 3**count * params.n**2 > TABLE_LIMIT:
         count -= 1
     kept = np.sort(np.argsort(distance, kind="stable")[:count])
     rock_at = np.full(params.n**2, -1, np.int64)
