@@ -104,12 +104,8 @@ class NaiveSearch:
         """Mean and sigma of the critic, as float64 lists [A][M]."""
         features = np.zeros(self.model.feature_count, np.float32)
         uncompiled(self.model.features)(self.model.params, np.array(state), features)
-        size = self.model.action_count * self.model.cost_count
-        mean, sigma = np.zeros(size, np.float32), np.zeros(size, np.float32)
-        scratch = np.zeros((2, self.critic.scratch_width), np.float32)
-        uncompiled(self.critic.predict)(self.critic.params, features, scratch, mean, sigma)
-        shape = (self.model.action_count, self.model.cost_count)
-        return mean.reshape(shape).tolist(), sigma.reshape(shape).tolist()
+        mean, sigma = self.critic(features)
+        return mean.tolist(), sigma.tolist()
 
     # One simulation.
 

@@ -254,9 +254,11 @@ def test_a_search_can_go_on(environment, kind):
     assert parts.iterations == whole.iterations == 256
 
 
-def test_a_session_can_be_used_again():
+@pytest.mark.parametrize("search", ["directed", "guarded"])
+def test_a_session_can_be_used_again(search):
+    """Neither the old tree nor what was remembered of the critic changes the next search."""
     model, states = rocksample()
-    planner = make_planner("cmcts, perceptrons", model, SHORT, PruningSettings(), 4)
+    planner = make_planner("cmcts, perceptrons", model, SEARCHES[search], PruningSettings(), 4)
     fresh, _ = searches(planner, states[1], 0.5, seed=2)
     used, _ = searches(planner, states[0], 1.0, seed=1)
     used.run(300)
