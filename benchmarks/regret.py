@@ -48,7 +48,8 @@ def main() -> None:
                 with file.open("a") as out:
                     out.write(json.dumps(row) + "\n")
                 print({key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()}, flush=True)
-    report(rows)
+    names = {f"random-{options.kind}-{seed}" for seed in range(options.first, options.first + options.problems)}
+    report([row for row in rows if row["episodes"] == options.episodes and row["task"] in names])
 
 
 def measure(task: Task, seed: int, name: str, options: argparse.Namespace) -> dict[str, Any]:
