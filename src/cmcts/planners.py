@@ -20,6 +20,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -358,6 +359,22 @@ class CMCTS(PenalizedMCTS):
         critic.validate_for(model)
         self.critic = critic
         self.pruning = pruning or PruningSettings()
+
+    @classmethod
+    def load(cls, folder: str | Path, model: Model | None = None) -> CMCTS:
+        """The planner of a trained bundle, with the settings it was found best with.
+
+        The folder is what `cmcts train` wrote, or the name of a task whose critic ships with the library. `model` is
+        needed only for a task that is not built in.
+        """
+        from cmcts import bundle  # a bundle holds planners' settings, so it cannot be imported before them
+        from cmcts.tasks import make
+
+        path = bundle.shipped(str(folder)) or Path(folder)
+        loaded = bundle.load(path)
+        target = make(loaded.task).model if model is None else model
+        loaded = bundle.load(path, target)
+        return cls(target, loaded.critic, loaded.search, loaded.pruning)
 
 
 class CCMCP(Planner):

@@ -92,7 +92,7 @@ def rocksample_task(n: int, m: int, training_d0: float = 20.0) -> Task:
         training_world=partial(_rocksample_world, n=n, m=m, d0=training_d0),
         real_world=partial(_rocksample_world, n=n, m=m),
         budget=(1.0,),
-        search=SearchSettings(exploration=5.0),
+        search=SearchSettings(exploration=4.0),
         penalty=3.0,
         real_model=rocksample_model(n, m),
     )

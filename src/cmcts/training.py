@@ -106,7 +106,9 @@ def paper_settings(task: Task, seed: int = 0) -> TrainingSettings:
         exploration=task.paper_exploration,
         rollout="directed" if gridworld else "uniform",
         rollouts=10 if gridworld else 1,
+        horizon=132,
         thrifty_rollouts=False,
+        guarded_rollouts=False,
     )
     return TrainingSettings(
         seed=seed,

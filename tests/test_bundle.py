@@ -1,0 +1,155 @@
+"""A bundle comes back as it was, and nothing else is accepted for one."""
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cmcts import bundle as bundles
+from cmcts.bundle import Bundle
+from cmcts.errors import InvalidInput
+from cmcts.planners import CMCTS, SearchSettings
+from cmcts.pruning import PruningSettings
+from cmcts.tasks import make
+
+
+def sample_bundle(task="rocksample-5-7", hidden=(8, 6)):
+    model = make(task).model
+    rng = np.random.default_rng(0)
+    sizes = [model.feature_count, *hidden, model.action_count]
+    layers = tuple(
+        (rng.normal(size=(3, a, b)).astype(np.float32), rng.normal(size=(3, b)).astype(np.float32))
+        for a, b in pairwise(sizes)
+    )
+    return Bundle(
+        task=task,
+        model_digest=bundles.model_digest(model),
+        feature_description=model.feature_description,
+        layers=layers,
+        cost_count=1,
+        search=SearchSettings(exploration=5.0),
+        pruning=PruningSettings(tolerance=0.02),
+        iterations=1024,
+        budget=(1.0,),
+        training={"seed": 0, "reward_mean": 11.0},
+        library="0.1.0",
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    bundles.save(sample_bundle(), tmp_path)
+    return tmp_path
+
+
+def test_a_bundle_comes_back_as_it_was(folder):
+    model = make("rocksample-5-7").model
+    loaded, original = bundles.load(folder, model), sample_bundle()
+    for (weights, biases), (saved_weights, saved_biases) in zip(loaded.layers, original.layers, strict=True):
+        np.testing.assert_array_equal(weights, saved_weights)
+        np.testing.assert_array_equal(biases, saved_biases)
+    for name in ("task", "search", "pruning", "iterations", "budget", "training", "model_digest"):
+        assert getattr(loaded, name) == getattr(original, name)
+    planner = CMCTS.load(folder)
+    assert planner.pruning == PruningSettings(tolerance=0.02)
+    assert planner.search.exploration == 5.0
+
+
+def test_a_critic_of_another_task_is_refused(folder):
+    with pytest.raises(InvalidInput, match=r"expected a critic with feature_count 18 .* got one with 16"):
+        bundles.load(folder, make("rocksample-7-8").model)
+    with pytest.raises(InvalidInput, match="was trained for task 'rocksample-5-7', whose model differs"):
+        bundles.load(folder, make("rocksample-5-7-d30").model)
+
+
+def change(folder, **fields):
+    path = folder / bundles.BUNDLE_FILE
+    raw = json.loads(path.read_text()) | fields
+    path.write_text(json.dumps(raw))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"format": 2}, "expected format 1, got 2"),
+        ({"budget": [-1.0]}, "expected 1 budgets >= 0"),
+        ({"budget": [1.0, 2.0]}, "expected 1 budgets >= 0"),
+        ({"discount": 0.5}, "expected one discount throughout"),
+        ({"hidden": [9, 6]}, "expected weights.0 with shape"),
+        ({"hidden": ["x"]}, "expected layer sizes"),
+        ({"members": 2}, "expected weights.0 with shape"),
+        ({"task": 7}, "expected a valid field 'task', got 7"),
+        ({"critic_sha256": "0" * 64}, "with digest 000000000000"),
+        ({"pruning": {"tolerance": -1.0}}, "expected tolerance >= 0"),
+        ({"search": {"discount": 0.95, "surprise": 1}}, "expected known fields of SearchSettings"),
+        ({"iterations": True}, "expected a valid field 'iterations'"),
+    ],
+)
+def test_a_changed_description_is_refused_with_the_reason(folder, fields, message):
+    change(folder, **fields)
+    with pytest.raises(InvalidInput, match=message):
+        bundles.load(folder)
+
+
+def test_oversized_missing_and_foreign_files_are_refused(folder, tmp_path_factory):
+    with pytest.raises(InvalidInput, match="cannot read"):
+        bundles.load(folder / "nowhere")
+    (folder / bundles.BUNDLE_FILE).write_bytes(b" " * (bundles.MAX_BUNDLE_BYTES + 1))
+    with pytest.raises(InvalidInput, match="to have at most"):
+        bundles.load(folder)
+    (folder / bundles.BUNDLE_FILE).write_text("[1, 2]")
+    with pytest.raises(InvalidInput, match="to hold an object, got 'list'"):
+        bundles.load(folder)
+    (folder / bundles.BUNDLE_FILE).write_text("not json")
+    with pytest.raises(InvalidInput, match="not valid JSON"):
+        bundles.load(folder)
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path):
+    spoiled = sample_bundle()
+    spoiled.layers[1][0][0, 0, 0] = np.nan
+    bundles.save(spoiled, tmp_path)
+    with pytest.raises(InvalidInput, match="expected finite weights in layer 1"):
+        bundles.load(tmp_path)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), which=st.sampled_from([bundles.BUNDLE_FILE, bundles.CRITIC_FILE]))
+def test_any_damage_is_refused_or_harmless(folder, data, which):
+    """Cut a file short, or change a byte of it: it is refused by name, or what it says is unchanged."""
+    bundles.save(sample_bundle(), folder)
+    path = folder / which
+    content = bytearray(path.read_bytes())
+    position = data.draw(st.integers(0, len(content) - 1))
+    if data.draw(st.booleans()):
+        content = content[:position]
+    else:
+        content[position] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(bytes(content))
+    try:
+        loaded = bundles.load(folder)
+    except InvalidInput:
+        return
+    # Only the description can change and still be a bundle; the weights are under its digest.
+    assert which == bundles.BUNDLE_FILE
+    np.testing.assert_array_equal(loaded.layers[0][0], sample_bundle().layers[0][0])
+
+
+def test_loading_and_planning_need_neither_jax_nor_gymnasium(folder):
+    script = f"""
+import sys
+from itertools import pairwise
+from cmcts import CMCTS
+planner = CMCTS.load({str(folder)!r})
+decision = planner.plan(planner.model.start_state(), 1.0, iterations=8)
+assert decision.visits.sum() == 7
+loaded = [name for name in ("jax", "equinox", "optax", "gymnasium", "matplotlib") if name in sys.modules]
+assert not loaded, loaded
+assert "cmcts.training" not in sys.modules and "cmcts.ensemble" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

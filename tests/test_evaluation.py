@@ -1,0 +1,125 @@
+"""Episodes and their summary, on a world whose returns are known."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from cmcts.critic import immediate_costs_only
+from cmcts.errors import InvalidInput
+from cmcts.evaluation import Episodes, run_episodes, standard_error, world_seed
+from cmcts.planners import CMCTS
+from cmcts.tasks import make
+
+TASK = make("rocksample-3-2")
+
+
+def planner():
+    return CMCTS(TASK.model, immediate_costs_only(TASK.model), TASK.search)
+
+
+def episodes(**changes):
+    columns = {
+        "budget": np.array([1.0]),
+        "rewards": np.array([10.0, 12.0, 14.0, 8.0]),
+        "costs": np.array([[0.5], [1.0], [1.5], [0.0]]),
+        "total_rewards": np.array([10.0, 20.0, 20.0, 10.0]),
+        "total_costs": np.array([[1.0], [1.0], [2.0], [0.0]]),
+        "steps": np.array([5, 5, 5, 5]),
+        "peak_depths": np.array([4, 6, 8, 6]),
+        "nothing_safe": np.array([0, 1, 0, 0]),
+        "planning_seconds": np.array([0.01, 0.01, 0.01, 0.01]),
+    }
+    return Episodes(**(columns | changes))
+
+
+def test_summary_by_hand():
+    summary = episodes().summary()
+    assert summary["reward_mean"] == 11.0
+    assert summary["reward_se"] == pytest.approx(np.sqrt((1 + 1 + 9 + 9) / 3 / 4))
+    assert (summary["cost_mean"], summary["violations"], summary["violation_rate"]) == (0.75, 1, 0.25)
+    assert summary["nothing_safe_rate"] == pytest.approx(1 / 20)
+    assert summary["decision_ms"] == pytest.approx(2.0)
+    assert summary["peak_depth_mean"] == 6.0
+
+
+def test_a_cost_equal_to_the_budget_but_for_rounding_is_within_it():
+    assert not episodes(costs=np.full((4, 1), 1.0 + 1e-12)).violations.any()
+
+
+def test_several_constraints_report_the_worst():
+    both = episodes(budget=np.array([1.0, 0.1]), costs=np.array([[0.5, 0.2]] * 4))
+    assert both.violations.all()
+    assert both.summary()["cost_mean"] == pytest.approx(0.2)
+    assert both.summary()["cost_means"] == pytest.approx([0.5, 0.2])
+
+
+def test_standard_error():
+    assert standard_error([1.0, 3.0]) == pytest.approx(1.0)
+    assert standard_error([5.0]) == 0.0
+
+
+def test_episodes_depend_on_seed_and_number_alone():
+    together, steps = run_episodes(planner(), TASK.real_world, 1.0, episodes=6, seed=3, iterations=24)
+    alone, _ = run_episodes(planner(), TASK.real_world, 1.0, episodes=2, seed=3, iterations=24, first_episode=4)
+    single, _ = run_episodes(planner(), TASK.real_world, 1.0, episodes=6, seed=3, iterations=24, threads=1, lockstep=2)
+    np.testing.assert_array_equal(together.rewards[4:], alone.rewards)
+    np.testing.assert_array_equal(together.rewards, single.rewards)
+    np.testing.assert_array_equal(together.costs, single.costs)
+    assert len(steps) == together.steps.sum()
+    assert world_seed(3, 0) != world_seed(4, 0) != world_seed(3, 1)
+
+
+def test_discounted_sums_match_the_transitions():
+    done, steps = run_episodes(planner(), TASK.real_world, 1.0, episodes=3, seed=1, iterations=24)
+    begin = 0
+    for index, length in enumerate(done.steps):
+        weights = 0.95 ** np.arange(length)
+        assert done.rewards[index] == pytest.approx(weights @ steps.rewards[begin : begin + length])
+        assert done.costs[index, 0] == pytest.approx(weights @ steps.costs[begin : begin + length, 0])
+        begin += length
+
+
+def test_truncated_episodes_carry_the_action_that_would_have_followed():
+    def short_world():
+        return TASK.real_world(max_steps=1)
+
+    done, steps = run_episodes(planner(), short_world, 1.0, episodes=3, seed=0, iterations=24)
+    assert done.steps.tolist() == [1, 1, 1]
+    assert not steps.terminal.any() and steps.last.all()
+    assert (steps.next_actions >= 0).all()
+
+
+def test_random_actions_are_legal_and_charged():
+    done, steps = run_episodes(planner(), TASK.real_world, 1.0, episodes=8, seed=0, iterations=24, random_actions=0.9)
+    for state, action in zip(steps.states, steps.actions, strict=True):
+        assert action in TASK.model.legal(state)
+    assert steps.costs.sum() == (steps.actions >= 5).sum() > 8  # random measurements exceed what a planner would buy
+    assert done.violations.any()
+
+
+def test_csv_has_a_row_an_episode(tmp_path):
+    episodes().write_csv(tmp_path / "episodes.csv")
+    rows = list(csv.DictReader((tmp_path / "episodes.csv").open()))
+    assert [float(row["reward"]) for row in rows] == [10.0, 12.0, 14.0, 8.0]
+    assert [row["over_budget"] for row in rows] == ["0", "0", "1", "0"]
+
+
+def test_a_world_without_costs_is_refused():
+    class Free:
+        def __init__(self):
+            self.world = TASK.real_world()
+
+        def reset(self, seed=None):
+            return self.world.reset(seed=seed)
+
+        def step(self, action):
+            return *self.world.step(action)[:4], {}
+
+        def close(self):
+            pass
+
+    with pytest.raises(InvalidInput, match=r'expected the world to report info\["cost"\]'):
+        run_episodes(planner(), Free, 1.0, episodes=1, seed=0, iterations=4)
+    with pytest.raises(InvalidInput, match="expected episodes >= 1, got 0"):
+        run_episodes(planner(), TASK.real_world, 1.0, episodes=0, seed=0)

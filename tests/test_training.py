@@ -1,0 +1,254 @@
+"""Training: what is gathered, what is kept, and that a killed run ends with the same bits."""
+
+import dataclasses
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+
+from cmcts import bundle as bundles
+from cmcts.ensemble import CriticSettings
+from cmcts.errors import InvalidInput
+from cmcts.evaluation import Transitions
+from cmcts.multipliers import MultiplierSettings
+from cmcts.runs import RunFolder
+from cmcts.tasks import make
+from cmcts.training import (
+    Silence,
+    TrainingSettings,
+    as_batch,
+    best_feasible,
+    held_out_mask,
+    hopeless,
+    is_feasible,
+    monte_carlo_costs,
+    paper_settings,
+    run_config,
+    settings_from_config,
+    train,
+)
+
+TASK = make("rocksample-3-2")
+
+
+def small_settings(**changes):
+    defaults = {
+        "iterations": 16,
+        "steps_per_multiplier": 100,
+        "max_rounds": 2,
+        "patience": 1,
+        "evaluation_episodes": 200,
+        "tolerances": (0.02, 0.1),
+        "critic": CriticSettings(hidden=(8,), steps=300, batch=32),
+        "multiplier": MultiplierSettings(max_updates=2),
+    }
+    return TrainingSettings.for_task(TASK, **(defaults | changes))
+
+
+def begin(path, settings):
+    return RunFolder.create(path, run_config(TASK, settings))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    path = tmp_path_factory.mktemp("training") / "run"
+    outcome = train(TASK, small_settings(), begin(path, small_settings()))
+    return path, outcome
+
+
+def test_a_small_training_ends_with_a_feasible_bundle(finished):
+    path, outcome = finished
+    assert outcome.record["feasible"]
+    assert outcome.record["cost_mean"] + outcome.record["cost_se"] <= 1.0 + 1e-9
+    loaded = bundles.load(path, TASK.model)
+    assert loaded.task == "rocksample-3-2"
+    assert loaded.pruning.tolerance == outcome.record["tolerance"]
+    assert loaded.training["episodes"] >= 400
+
+
+def test_the_data_learns_terminal_steps_and_what_followed(finished):
+    path, _ = finished
+    steps = Transitions(**RunFolder.open(path).load("transitions/000-000.safetensors"))
+    assert len(steps) >= 100
+    assert steps.last[-1]
+    inside = ~steps.last[:-1]
+    np.testing.assert_array_equal(steps.next_states[:-1][inside], steps.states[1:][inside])
+    np.testing.assert_array_equal(steps.next_actions[:-1][inside], steps.actions[1:][inside])
+    assert steps.terminal.sum() > 0  # the rover leaves east, and that step is in the data
+    assert (steps.next_actions[steps.terminal] == -1).all()
+    truncated = steps.last & ~steps.terminal
+    assert (steps.next_actions[truncated] >= 0).all()
+    batch = as_batch(TASK.model, steps)
+    assert (batch.continues == ~steps.terminal).all()
+
+
+class KilledError(Exception):
+    pass
+
+
+class Killer(Silence):
+    """Stops the training after so many signs of life, as a power cut would."""
+
+    def __init__(self, after):
+        self.left = after
+
+    def advance(self, units, **figures):
+        self.left -= 1
+        if self.left < 0:
+            raise KilledError
+
+
+@pytest.mark.parametrize("after", [1, 15, 40, 90])
+def test_a_run_killed_anywhere_resumes_to_the_same_bundle(finished, tmp_path, after):
+    whole, _ = finished
+    with pytest.raises(KilledError):
+        train(TASK, small_settings(), begin(tmp_path / "run", small_settings()), Killer(after))
+    run = RunFolder.open(tmp_path / "run")
+    train(TASK, settings_from_config(TASK, run.config, run.path), run)
+    for name in (bundles.CRITIC_FILE, bundles.BUNDLE_FILE):
+        assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_run_of_another_task_or_version_is_not_resumed(finished):
+    path, _ = finished
+    config = RunFolder.open(path).config
+    with pytest.raises(InvalidInput, match="was begun for task 'rocksample-3-2' with another model"):
+        settings_from_config(make("rocksample-4-2"), config, path)
+    broken = config | {"settings": {"seed": 0}}
+    with pytest.raises(InvalidInput, match="does not fit this version"):
+        settings_from_config(TASK, broken, path)
+
+
+def test_settings_survive_the_run_folder(finished):
+    path, _ = finished
+    assert settings_from_config(TASK, RunFolder.open(path).config, path) == small_settings()
+
+
+def evaluation(**figures):
+    row = {"feasible": True, "reward_mean": 10.0, "reward_se": 0.4, "violations": 0, "tolerance": 0.05, "round": 0}
+    return row | figures
+
+
+def test_the_best_feasible_critic_is_kept_and_ties_go_to_the_safer():
+    timid, good = evaluation(reward_mean=5.0, round=0), evaluation(reward_mean=9.0, round=1)
+    reckless = evaluation(reward_mean=12.0, feasible=False, round=2)
+    assert best_feasible([timid, good, reckless]) is good
+    assert best_feasible([reckless]) is None
+    safer = evaluation(reward_mean=9.95, tolerance=0.02)
+    assert best_feasible([evaluation(), safer]) is safer
+    clean = evaluation(reward_mean=9.95)
+    assert best_feasible([evaluation(violations=3), clean]) is clean
+
+
+def test_feasible_means_mean_plus_one_standard_error():
+    costs = np.array([[0.8], [1.2]] * 8)  # mean 1, standard error 0.0516...
+    assert not is_feasible(costs, np.array([1.0]))
+    assert not is_feasible(costs, np.array([1.05]))
+    assert is_feasible(costs, np.array([1.06]))
+    assert is_feasible(np.zeros((5, 1)), np.array([0.0]))
+
+
+def test_an_evaluation_that_cannot_matter_is_cut_short():
+    class Part:
+        def __init__(self, costs, rewards):
+            self.costs, self.rewards = np.array(costs)[:, None], np.array(rewards)
+
+    spent = [Part([0.0, 1.0, 0.0], [5.0, 5.0, 5.0])]
+    assert hopeless(spent, np.array([0.0]), 100, None)  # a budget of zero is broken once and for all
+    assert not hopeless(spent, np.array([0.5]), 100, None)
+    assert hopeless(spent, np.array([0.5]), 100, evaluation(reward_mean=9.0))
+    assert not hopeless(spent, np.array([0.5]), 100, evaluation(reward_mean=4.0))
+
+
+def test_monte_carlo_costs_by_hand():
+    empty = np.zeros(4)
+    part = Transitions(
+        states=np.zeros((4, 1)),
+        actions=np.zeros(4, np.int32),
+        costs=np.array([[1.0], [2.0], [4.0], [8.0]]),
+        rewards=empty,
+        next_states=np.zeros((4, 1)),
+        next_actions=np.zeros(4, np.int32),
+        terminal=np.array([False, True, False, False]),
+        last=np.array([False, True, False, True]),
+    )
+    assert monte_carlo_costs([part], 0.5)[:, 0].tolist() == [2.0, 2.0, 8.0, 8.0]
+    mask = held_out_mask([part], 0.5, seed=1)
+    assert mask[0] == mask[1] and mask[2] == mask[3]  # whole episodes
+
+
+def test_the_paper_s_settings_are_the_paper_s():
+    gridworld = paper_settings(make("safe-gridworld"))
+    assert (gridworld.multiplier.rule, gridworld.multiplier.alpha0, gridworld.multiplier.epsilon) == (
+        "paper",
+        10.0,
+        0.1,
+    )
+    assert (gridworld.pruning.sigma_max, gridworld.iterations) == (0.2, 512)
+    assert gridworld.search.rollouts == 10 and not gridworld.search.guarded_rollouts
+    rocks = paper_settings(make("rocksample-5-7"), seed=3)
+    assert (rocks.multiplier.alpha0, rocks.iterations, rocks.seed) == (8.0, 1024, 3)
+    assert rocks.critic.target == "sarsa" and rocks.search.rollout == "uniform"
+    assert rocks.search.exploration == 20.0
+    assert not rocks.pruning.cost_floor and rocks.pruning.fallback == "lowest_mean" and rocks.patience == 0
+
+
+def test_no_feasible_critic_is_said_and_nothing_is_kept(tmp_path):
+    task = dataclasses.replace(make("safe-gridworld"), iterations=16)
+    settings = TrainingSettings.for_task(
+        task,
+        iterations=8,
+        steps_per_multiplier=50,
+        max_rounds=1,
+        evaluation_episodes=200,
+        tolerances=(10.0,),
+        pruning=dataclasses.replace(task.pruning, cost_floor=False),
+        search=dataclasses.replace(task.search, guarded_rollouts=False),
+        critic=CriticSettings(hidden=(8,), steps=50, batch=16),
+        multiplier=MultiplierSettings(max_updates=1),
+    )
+    outcome = train(task, settings, RunFolder.create(tmp_path / "run", run_config(task, settings)))
+    assert outcome.bundle is None
+    assert not (tmp_path / "run" / bundles.BUNDLE_FILE).exists()
+
+
+@pytest.mark.slow
+def test_sigkill_at_random_moments(tmp_path):
+    """The whole command, killed again and again by the system, ends with the bundle of an undisturbed run."""
+    options = [
+        "--iterations",
+        "16",
+        "--steps-per-multiplier",
+        "200",
+        "--max-rounds",
+        "2",
+        "--evaluation-episodes",
+        "200",
+    ]
+    command = [sys.executable, "-m", "cmcts", "train"]
+    subprocess.run([*command, TASK.name, "--out", str(tmp_path / "whole"), *options], check=True)
+    dice = random.Random(0)
+    arguments = [TASK.name, "--out", str(tmp_path / "killed"), *options]
+    kills = 0
+    while not (tmp_path / "killed" / bundles.BUNDLE_FILE).exists():
+        process = subprocess.Popen([*command, *arguments], stderr=subprocess.DEVNULL)
+        started = time.monotonic()
+        limit = dice.uniform(2.0, 9.0) if kills < 12 else 600.0
+        while process.poll() is None and time.monotonic() - started < limit:
+            time.sleep(0.02)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.wait()
+        if (tmp_path / "killed" / "config.json").exists():
+            arguments = ["--resume", str(tmp_path / "killed")]
+    assert kills >= 3
+    for name in (bundles.CRITIC_FILE, bundles.BUNDLE_FILE):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
