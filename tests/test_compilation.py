@@ -328,8 +328,8 @@ def test_the_cache_is_hit_by_fresh_processes_and_missed_after_edits(sandbox):
         (
             "library/cmcts/search.py",
             "value = work.path_rewards[step] +",
-            "value = 5.0 + work.path_rewards[step] +",
-            1116,
+            "value = 2.0 * work.path_rewards[step] +",
+            2222,
         ),
     ],
     ids=["model", "njit helper", "array", "constant", "search kernel"],
