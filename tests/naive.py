@@ -135,7 +135,8 @@ class NaiveSearch:
                 state, reward, terminal, costs = child.state, child.reward, child.terminal, child.costs
             else:
                 state, reward, terminal, costs = self.step(node.state, number)
-                child = next((other for other in action.outcomes if other.state == state), None)
+                same = (other for other in action.outcomes if (other.state, other.terminal) == (state, terminal))
+                child = next(same, None)
             discount = self.power(len(path))
             path_costs = [total + discount * cost for total, cost in zip(path_costs, costs, strict=True)]
             path.append((node, number, reward, costs))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from cmcts.critic import immediate_costs_only
 from cmcts.envs.rocksample import rocksample_model
 from cmcts.envs.safe_gridworld import safe_gridworld_model
+from cmcts.model import Model
 from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS, SearchSettings
 from cmcts.pruning import PruningSettings
-from cmcts.random import stream
+from cmcts.random import stream, uniform
 from cmcts.tree import ILLEGAL, NO_NODE, PRUNED, ROOT, Tree, allocate, bytes_per_node
 from models import linear_critic, lookup_critic, random_ensemble, random_table, table_model
 from naive import NaiveSearch, tree_summary
@@ -406,3 +408,48 @@ def test_the_reference_shares_no_search_code():
     imports = [line for line in source.splitlines() if line.startswith(("import", "from"))]
     ours = [line for line in imports if "cmcts" in line]
     assert ours == ["from cmcts.compilation import uncompiled", "from cmcts.random import below"]
+
+
+def _blink_start(params, rng, state):
+    state[0] = 0.0
+
+
+def _blink_legal(params, state, out):
+    out[0] = 0
+    return 1
+
+
+def _blink_features(params, state, out):
+    out[0] = 1.0
+
+
+def _blink_step(params, state, action, rng, next_state, costs):
+    """Stay where you are for a reward of 1; the episode ends half of the time."""
+    next_state[0] = state[0]
+    costs[0] = 0.0
+    return 1.0, uniform(rng) < params.end
+
+
+class _BlinkParams(NamedTuple):
+    end: float
+
+
+def test_ending_and_going_on_in_the_same_state_are_two_outcomes():
+    """V = 1 + 0.95 * 0.5 V, so V = 1 / 0.525; sharing a node, the ended episode would go on earning."""
+    model = Model(
+        name="blink",
+        params=_BlinkParams(0.5),
+        step=_blink_step,
+        legal_actions=_blink_legal,
+        features=_blink_features,
+        start=_blink_start,
+        state_size=1,
+        action_count=1,
+        feature_count=1,
+    )
+    decision = PenalizedMCTS(model, 0.0, SearchSettings(exploration=1.0)).plan(
+        [0.0], 1.0, iterations=4000, keep_tree=True
+    )
+    assert decision.reward_values[0] == pytest.approx(1 / 0.525, abs=0.06)
+    children = np.flatnonzero(decision.tree.parent[: decision.tree_size] == ROOT)
+    assert sorted(decision.tree.terminal[children]) == [False, True]

@@ -254,7 +254,7 @@ def select(model, params, tree, multipliers, rules, work, rng):
             reward, terminal = take_step(
                 model, params, tree.states[node], action, rng, work.state, work.discounts[depth], work.path_costs, work
             )
-            child = find_child(tree, node, action, work.state)
+            child = find_child(tree, node, action, work.state, terminal)
         work.path_rewards[depth] = reward
         for m in range(constraints):
             work.path_step_costs[depth, m] = work.costs[m]

@@ -80,8 +80,8 @@ class SearchSession:
         Pruning is judged anew: the budget that is really left may differ from what the tree expected.
         """
         known = self.tree.expanded[ROOT] and self.tree.action_visits[ROOT, action] > 0
-        child = _find_child(self.tree, ROOT, action, state) if known else NO_NODE
-        if child == NO_NODE or self.tree.terminal[child]:
+        child = _find_child(self.tree, ROOT, action, state, False) if known else NO_NODE
+        if child == NO_NODE:
             return False
         old = self.tree
         self.tree = self._allocate(max(capacity + int(old.visits[child]) + 1, 2))

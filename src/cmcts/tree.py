@@ -108,11 +108,11 @@ def add_node(tree, state, parent, action, depth, terminal, reward, costs, path_c
 
 
 @kernel
-def find_child(tree, node, action, state):
-    """The outcome of (node, action) that has this very state, or NO_NODE."""
+def find_child(tree, node, action, state, terminal):
+    """The outcome of (node, action) that has this very state and ends the episode or does not, or NO_NODE."""
     child = tree.first_child[node, action]
     while child != NO_NODE:
-        same = True
+        same = tree.terminal[child] == terminal
         for k in range(state.shape[0]):
             if tree.states[child, k] != state[k]:
                 same = False
