@@ -150,6 +150,6 @@ decision = planner.plan(planner.model.start_state(), 1.0, iterations=8)
 assert decision.visits.sum() == 7
 loaded = [name for name in ("jax", "equinox", "optax", "gymnasium", "matplotlib") if name in sys.modules]
 assert not loaded, loaded
-assert "cmcts.training" not in sys.modules and "cmcts.ensemble" not in sys.modules
+assert "cmcts.training" not in sys.modules and "cmcts.learning" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", script], check=True)

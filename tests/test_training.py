@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("jax")
 
 from cmcts import bundle as bundles
-from cmcts.ensemble import CriticSettings
+from cmcts.learning import CriticSettings
 from cmcts.errors import InvalidInput
 from cmcts.evaluation import Transitions
 from cmcts.multipliers import MultiplierSettings

@@ -66,7 +66,7 @@ class SearchSettings:
     cost_samples: int = 8
     """Steps that estimate an action's immediate cost, for models that do not say it."""
     max_nodes: int = 1 << 17
-    """Room in the tree of a search that is limited by time alone."""
+    """Room in the tree of a search that is limited by time."""
 
     def __post_init__(self) -> None:
         expect(0.0 < self.discount < 1.0, "a discount between 0 and 1", self.discount)
@@ -195,6 +195,8 @@ class Planner:
         if seconds is not None:
             expect(math.isfinite(seconds) and seconds > 0, "seconds > 0", seconds)
         capacity = self.search.max_nodes if iterations is None else int(iterations) + 1
+        if seconds is not None:
+            capacity = min(capacity, self.search.max_nodes)  # time may end it long before its iterations do
         draws = stream(rng)
         if after is None or not session.resume_at(after, state, left, weights, draws, capacity):
             session.begin(state, left, weights, draws, capacity)

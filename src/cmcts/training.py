@@ -3,7 +3,7 @@
     repeat
         gather   plan episodes in the training world with the latest critic pruning, at lambda_1, lambda_2, ... until
                  the mean cost lies just below the budget (multipliers.py); keep all transitions
-        fit      a fresh ensemble on all data so far (ensemble.py)
+        fit      a fresh ensemble on all data so far (learning.py)
         evaluate C-MCTS with that critic and lambda = 0 in the training world, at a few pruning tolerances
     until the best feasible critic has not improved for `patience` rounds
 
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from cmcts import bundle as bundles
 from cmcts.bundle import Bundle, model_digest
 from cmcts.critic import SafetyCritic, ensemble
-from cmcts.ensemble import Arrays, Batch, CriticSettings, feasible_value, fit, forward, td_target
+from cmcts.learning import Arrays, Batch, CriticSettings, feasible_value, fit, forward, td_target
 from cmcts.errors import InvalidInput, expect
 from cmcts.evaluation import Episodes, Transitions, run_episodes, standard_error
 from cmcts.model import Model

@@ -26,6 +26,8 @@ class Evaluate(PlannerOptions):
     """Threads to plan with; the result does not depend on them."""
     csv: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
     """Write one row an episode to this file."""
+    regret: bool = False
+    """Also solve the task exactly, or bound its optimum, and say what the planner lacks of it."""
     json: bool = False
     """Print JSON instead of text."""
 
@@ -59,6 +61,17 @@ class Evaluate(PlannerOptions):
         if self.csv is not None:
             episodes.write_csv(self.csv)
         summary = episodes.summary()
+        if self.regret:
+            from cmcts.optimum import solve_task
+
+            with Console(stderr=True).status("solving for the optimum"):
+                best = solve_task(task, budget)
+            summary |= {
+                "optimum_lower": best.reward_lower,
+                "optimum_upper": best.reward_upper,
+                "regret": best.regret(summary["reward_mean"]),
+                "share_of_optimum": summary["reward_mean"] / best.reward_upper,
+            }
         if self.json:
             from json import dumps
 
@@ -73,6 +86,11 @@ class Evaluate(PlannerOptions):
         limits_text = ", ".join(f"{limit:g}" for limit in budget)
         console.print(f"reward       {summary['reward_mean']:.3f} ± {summary['reward_se']:.3f}")
         console.print(f"cost         {costs} ± {summary['cost_se']:.3f}, budget {limits_text}")
+        if self.regret:
+            console.print(
+                f"optimum      {summary['optimum_upper']:.3f}: a regret of {summary['regret']:.3f}, "
+                f"{100 * summary['share_of_optimum']:.1f} % of optimal"
+            )
         console.print(f"over budget  {summary['violations']} of {self.episodes} episodes")
         console.print(f"nothing safe in {100 * summary['nothing_safe_rate']:.2f} % of the decisions")
         console.print(

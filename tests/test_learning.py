@@ -7,7 +7,7 @@ jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
 from cmcts.critic import ensemble as kernel_ensemble  # noqa: E402
-from cmcts.ensemble import (  # noqa: E402
+from cmcts.learning import (  # noqa: E402
     Batch,
     CriticSettings,
     batch_targets,
