@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-nojit check bench images clean
+.PHONY: bundles demo test test-slow test-nojit check bench images clean
 .DELETE_ON_ERROR:
 
 .venv/installed: pyproject.toml constraints.txt
@@ -33,6 +33,16 @@ bench: .venv/installed  ## simulations per second, compile time, memory
 
 images: .venv/installed  ## the pictures in the docs
 	for script in docs/images/*.py; do $(BIN)/python $$script || exit 1; done
+
+TASKS := safe-gridworld rocksample-5-7 rocksample-7-8 rocksample-11-11 rocksample-15-15
+
+bundles: .venv/installed  ## train the critics that ship with the library, about 10 minutes on 2 cores
+	rm -rf runs/bundles
+	for task in $(TASKS); do \
+	  $(BIN)/cmcts train $$task --seed 0 --out runs/bundles/$$task || exit 1; \
+	  mkdir -p src/cmcts/bundles/$$task; \
+	  cp runs/bundles/$$task/critic.safetensors runs/bundles/$$task/bundle.json src/cmcts/bundles/$$task/; \
+	done
 
 clean:
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache

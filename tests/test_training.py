@@ -14,9 +14,9 @@ import pytest
 pytest.importorskip("jax")
 
 from cmcts import bundle as bundles
-from cmcts.learning import CriticSettings
 from cmcts.errors import InvalidInput
 from cmcts.evaluation import Transitions
+from cmcts.learning import CriticSettings
 from cmcts.multipliers import MultiplierSettings
 from cmcts.runs import RunFolder
 from cmcts.tasks import make

@@ -93,7 +93,7 @@ def rocksample_task(n: int, m: int, training_d0: float = 20.0) -> Task:
         real_world=partial(_rocksample_world, n=n, m=m),
         budget=(1.0,),
         search=SearchSettings(exploration=4.0),
-        penalty=3.0,
+        penalty=4.0,
         real_model=rocksample_model(n, m),
     )
 

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from cmcts import bundle as bundles
 from cmcts.bundle import Bundle, model_digest
 from cmcts.critic import SafetyCritic, ensemble
-from cmcts.learning import Arrays, Batch, CriticSettings, feasible_value, fit, forward, td_target
 from cmcts.errors import InvalidInput, expect
 from cmcts.evaluation import Episodes, Transitions, run_episodes, standard_error
+from cmcts.learning import Arrays, Batch, CriticSettings, feasible_value, fit, forward, td_target
 from cmcts.model import Model
 from cmcts.multipliers import Measurement, MultiplierSettings, next_multipliers
 from cmcts.planners import CMCTS, PenalizedMCTS, Planner, SearchSettings

@@ -2,58 +2,165 @@
 
 from __future__ import annotations
 
+import base64
+import html
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import arg
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cmcts.evaluation import Transitions
+    from cmcts.tasks import Task
+
+TASKS = ("safe-gridworld", "rocksample-5-7")
+
+INTRODUCTION = {
+    "safe-gridworld": "The agent must cross from the lower left to the goal without ever entering an unsafe square "
+    "(crosses). A wind on the dotted squares blows it down, which the planning model does not know: only a critic that "
+    "was trained in a better simulator does.",
+    "rocksample-5-7": "A rover collects good rocks and leaves east. Measuring a rock costs 1, and the discounted cost "
+    "of an episode may be 1 at most. Which rocks are good is hidden from every planner.",
+}
 
 
 @dataclass(frozen=True)
 class Demo:
-    """Play the same RockSample(7,8) episode with each of the three planners, and compare."""
+    """Train safety critics for two small tasks, compare the three planners in the real worlds, and write a report."""
 
+    out: Annotated[Path, arg(metavar="DIR")] = Path("runs/demo")
+    """Folder of the report; what an earlier demo left there is replaced."""
     seed: int = 0
-    """Of the world and of the searches."""
-    iterations: int | None = None
-    """Simulations a step; the task's own number by default."""
+    """Of training and evaluation."""
+    episodes: int = 200
+    """Episodes a planner and task."""
 
-    def run(self) -> None:
-        """Play and compare."""
+    def run(self) -> int:
+        """Train, compare, report."""
+        import shutil
+
+        from rich.console import Console
+
+        from cmcts.runs import write_atomically
+
+        console = Console(highlight=False)
+        sections = []
+        for name in TASKS:
+            folder = self.out / name
+            shutil.rmtree(folder, ignore_errors=True)
+            section = self._task(name, folder, console)
+            if section is None:
+                return 1
+            sections.append(section)
+        page = PAGE.replace("{sections}", "\n".join(sections))
+        write_atomically(self.out / "report.html", page.encode())
+        console.print(f"report: [bold]{self.out / 'report.html'}[/]")
+        return 0
+
+    def _task(self, name: str, folder: Path, console: Console) -> str | None:
+        """Train and compare on one task; its part of the report."""
         import time
 
+        from cmcts.commands.common import PLANNERS, make_planner
+        from cmcts.commands.progress import TrainingProgress
+        from cmcts.evaluation import run_episodes
+        from cmcts.figures import comparison, png, where_they_went
+        from cmcts.optimum import solve_task
+        from cmcts.runs import RunFolder
+        from cmcts.tasks import make
+        from cmcts.training import TrainingSettings, run_config, train
+
+        task = make(name)
+        settings = TrainingSettings.for_task(
+            task, seed=self.seed, max_rounds=3, patience=0, evaluation_episodes=200, tolerances=(0.02, 0.05)
+        )
+        began = time.perf_counter()
+        with TrainingProgress(task, settings) as progress:
+            outcome = train(task, settings, RunFolder.create(folder, run_config(task, settings)), progress)
+        if outcome.bundle is None:
+            console.print(f"[bold red]{name}: no feasible critic was found; try another --seed[/]")
+            return None
+        seconds = time.perf_counter() - began
+        summaries: dict[str, dict[str, Any]] = {}
+        journeys: dict[str, Transitions] = {}
+        for planner_name in PLANNERS:
+            planner = make_planner(task, planner_name, folder if planner_name == "cmcts" else None).planner
+            with console.status(f"{name}: {planner_name} plays {self.episodes} episodes in the real world"):
+                episodes, journeys[planner_name] = run_episodes(
+                    planner,
+                    task.real_world,
+                    task.budget,
+                    episodes=self.episodes,
+                    seed=self.seed,
+                    iterations=task.iterations,
+                )
+            summaries[planner_name] = episodes.summary()
+        best = solve_task(task).reward_upper
+        self._print(task, summaries, best, console)
+        figures = {
+            "What they earned and spent": png(comparison(task, summaries, best)),
+            "Where they went": png(where_they_went(task, journeys)),
+        }
+        return section_html(
+            task, summaries, figures, f"critic trained in {seconds:.0f} s, {self.episodes} episodes each"
+        )
+
+    def _print(self, task: Task, summaries: dict[str, dict[str, Any]], best: float, console: Console) -> None:
         from rich import box
-        from rich.console import Console
         from rich.table import Table
 
-        from cmcts.commands.common import PLANNERS, compile_first, make_planner, numbers, play_episode
-        from cmcts.tasks import make
-
-        task = make("rocksample-7-8")
-        console = Console(highlight=False)
-        console.print(f"[bold]{task.name}[/]: {task.description}\n")
-        table = Table(box=box.SIMPLE_HEAD)
+        budget = ", ".join(f"{limit:g}" for limit in task.budget)
+        table = Table(box=box.SIMPLE_HEAD, title=f"{task.name}, real world: budget {budget}, optimum {best:.2f}")
         table.add_column("planner")
-        for column in ("reward", "cost", "steps", "ms a decision"):
+        for column in ("reward", "cost", "over budget", "ms a decision"):
             table.add_column(column, justify="right")
-        table.add_column("what it did")
-        for name in PLANNERS:
-            planner, note = make_planner(task, name)
-            compile_first(task, planner, task.budget)
-            with console.status(f"{name} plays"):
-                began = time.perf_counter()
-                steps = list(play_episode(task, planner, seed=self.seed, iterations=self.iterations))
-                milliseconds = 1000 * (time.perf_counter() - began) / len(steps)
-            last = steps[-1]
-            did = ", ".join(step.decision.action_name for step in steps)
+        for name, summary in summaries.items():
             table.add_row(
                 name,
-                f"{last.discounted_reward:.2f}",
-                numbers(last.discounted_costs),
-                str(len(steps)),
-                f"{milliseconds:.1f}",
-                did,
+                f"{summary['reward_mean']:.2f} ± {summary['reward_se']:.2f}",
+                f"{summary['cost_mean']:.3f} ± {summary['cost_se']:.3f}",
+                f"{100 * summary['violation_rate']:.1f} %",
+                f"{summary['decision_ms']:.1f}",
             )
-            console.print(f"[dim]{name}: {note}[/]")
         console.print(table)
-        budget = ", ".join(f"{number:g}" for number in task.budget)
-        console.print(
-            f"Reward and cost are discounted sums of one episode in the real world; the budget is {budget}. "
-            "The hidden rock values are the same for all three, and unknown to all of them."
+
+
+def section_html(task: Task, summaries: dict[str, dict[str, Any]], figures: dict[str, bytes], note: str) -> str:
+    """One task's part of the report, figures inline."""
+    parts = [
+        f"<h2>{html.escape(task.name)}</h2>",
+        f"<p>{html.escape(INTRODUCTION.get(task.name, task.description))}</p>",
+    ]
+    parts.append(
+        "<table><tr><th>planner</th><th>reward</th><th>cost</th><th>over budget</th><th>ms a decision</th></tr>"
+    )
+    for name, summary in summaries.items():
+        parts.append(
+            f"<tr><td>{html.escape(name)}</td><td>{summary['reward_mean']:.2f} ± {summary['reward_se']:.2f}</td>"
+            f"<td>{summary['cost_mean']:.3f} ± {summary['cost_se']:.3f}</td>"
+            f"<td>{100 * summary['violation_rate']:.1f} %</td><td>{summary['decision_ms']:.1f}</td></tr>"
         )
+    parts.append(f"</table><p class='note'>{html.escape(note)}; ± is one standard error.</p>")
+    for title, image in figures.items():
+        data = base64.b64encode(image).decode()
+        parts.append(
+            f"<h3>{html.escape(title)}</h3><img alt='{html.escape(title)}' src='data:image/png;base64,{data}'>"
+        )
+    return "\n".join(parts)
+
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>cmcts demo</title><style>
+body { font-family: system-ui, sans-serif; color: #264653; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; } td, th { padding: .3rem .9rem; text-align: right; border-bottom: 1px solid #ddd; }
+td:first-child, th:first-child { text-align: left; } img { max-width: 100%; } .note { color: #777; font-size: .9rem; }
+</style></head><body>
+<h1>Safe planning with Monte Carlo Tree Search</h1>
+<p>Three planners on the same worlds. <b>C-MCTS</b> prunes what a trained safety critic finds unsafe, <b>CC-MCP</b> tunes
+a Lagrange multiplier while it searches, and <b>MCTS with a fixed penalty</b> weighs costs against rewards.</p>
+{sections}
+</body></html>
+"""
