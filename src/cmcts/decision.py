@@ -67,7 +67,7 @@ class Decision:
         assert self.pruning is not None
         if sigma > self.pruning.sigma_max or mean - self.pruning.tolerance <= left:
             return f"immediate cost exceeds the {left:.3g} left{which}"
-        return f"critic predicts {mean:.3g} ± {sigma:.2g}, {left:.3g} left{which}"
+        return f"critic predicts {mean:.4g} ± {sigma:.2g}, {left:.4g} left{which}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the tree, ready for JSON."""

@@ -334,16 +334,6 @@ def affordable(model, params, state, action, slot, leaf_depth, scale, budget, ru
     return True
 
 
-@kernel
-def rollout_action(model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng):
-    """The rollout policy's action: the model's own, or uniform; NO_NODE if a thrifty rollout can afford none."""
-    if rules.thrifty_rollout:
-        return thrifty_action(model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng)
-    if rules.own_rollout:
-        return model.rollout_action(params, state, rng)
-    return work.legal[below(rng, model.legal_actions(params, state, work.legal))]
-
-
 @entry_point  # not inlined: it is large, and rollouts that do not need it are faster without it
 def thrifty_action(model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng):
     """The rollout policy's action if it is affordable, else a random one that is, else NO_NODE."""
@@ -375,12 +365,26 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
     state, next_state = work.rollout_state, work.next_state
     for k in range(state.shape[0]):
         state[k] = work.state[k]
+    if not (rules.thrifty_rollout or rules.own_rollout):
+        # Uniform rollouts are the longest: a loop of their own, without the tests below, makes them 3 % faster.
+        for _ in range(leaf_depth, rules.horizon):
+            action = work.legal[below(rng, model.legal_actions(params, state, work.legal))]
+            reward, terminal = take_step(model, params, state, action, rng, next_state, scale, work.spent, work)
+            total += scale * reward
+            if terminal:
+                break
+            scale *= rules.discount
+            state, next_state = next_state, state
+        return total
     for _ in range(leaf_depth, rules.horizon):
-        action = rollout_action(
-            model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng
-        )
-        if action == NO_NODE:
-            break
+        if rules.thrifty_rollout:
+            action = thrifty_action(
+                model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng
+            )
+            if action == NO_NODE:
+                break
+        else:
+            action = model.rollout_action(params, state, rng)
         reward, terminal = take_step(model, params, state, action, rng, next_state, scale, work.spent, work)
         total += scale * reward
         if terminal:

@@ -159,7 +159,7 @@ table { border-collapse: collapse; } td, th { padding: .3rem .9rem; text-align: 
 td:first-child, th:first-child { text-align: left; } img { max-width: 100%; } .note { color: #777; font-size: .9rem; }
 </style></head><body>
 <h1>Safe planning with Monte Carlo Tree Search</h1>
-<p>Three planners on the same worlds. <b>C-MCTS</b> prunes what a trained safety critic finds unsafe, <b>CC-MCP</b> tunes
+<p>Three planners on the same worlds. <b>C-MCTS</b> prunes what a trained critic finds unsafe, <b>CC-MCP</b> tunes
 a Lagrange multiplier while it searches, and <b>MCTS with a fixed penalty</b> weighs costs against rewards.</p>
 {sections}
 </body></html>
