@@ -188,7 +188,7 @@ def test_the_decision_says_why():
     assert decision.pruned_by.tolist() == [-1, 0, 0, 0, 0]
     assert [decision.reason(action) for action in range(5)] == [
         "",
-        "critic predicts 1.23 ± 0.12, 0.5 left",
+        "critic predicts 1.234 ± 0.12, 0.5 left",
         "immediate cost exceeds the 0.5 left",
         "critic predicts 0.9 ± 0.1, 0.5 left",
         "immediate cost exceeds the 0.5 left",  # 0.53 is within the tolerance
