@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -33,8 +34,17 @@ def test_plan_explains_its_choice(capsys, monkeypatch):
     status, out, _ = run(capsys, "plan", TASK, "--iterations", "64", "--budget", "0.5", "--planner", "cmcts")
     assert status == 0
     assert "0.500 to spend" in out
-    assert "immediate cost exceeds the 0.5 left" in out
+    assert "critic: trained, ships with cmcts" in out
+    assert re.search(r"sense 0 .*critic predicts [01]\.?\d* ± \S+, 0\.5 left", out)
     assert "64 simulations" in out
+
+
+def test_plan_without_a_trained_critic_says_so_and_knows_immediate_costs(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    status, out, _ = run(capsys, "plan", "rocksample-3-2", "--iterations", "64", "--budget", "0.5")
+    assert status == 0
+    assert "none trained" in out
+    assert "immediate cost exceeds the 0.5 left" in out
 
 
 def test_plan_as_json_is_what_python_plans(capsys):
