@@ -182,3 +182,14 @@ def test_bench_measures_every_row():
     assert {row["threads"] for row in rows} == {1, 2}
     assert {"compile_cold_s", "compile_warm_s", "bytes_per_node"} <= set(summary)
     assert summary["compile_warm_s"] < summary["compile_cold_s"]
+
+
+@pytest.mark.slow
+def test_demo_trains_compares_and_writes_a_report(capsys, tmp_path):
+    status, out, _ = run(capsys, "demo", "--episodes", "20", "--out", str(tmp_path))
+    assert status == 0
+    assert "safe-gridworld, real world" in out and "rocksample-5-7, real world" in out
+    report = (tmp_path / "report.html").read_text()
+    assert report.count("data:image/png;base64,") == 4
+    for planner in ("cmcts", "cc-mcp", "penalized"):
+        assert report.count(f"<td>{planner}</td>") == 2
