@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from numba import config
 
 pytest.importorskip("jax")
 
@@ -36,6 +37,10 @@ from cmcts.training import (
 )
 
 TASK = make("rocksample-3-2")
+
+pytestmark = pytest.mark.skipif(
+    bool(config.DISABLE_JIT), reason="takes many minutes uncompiled; the search it plans with is tested so elsewhere"
+)
 
 
 def small_settings(**changes):
