@@ -120,7 +120,7 @@ class Planner:
             exploration=float(search.exploration),
             horizon=search.horizon,
             own_rollout=search.rollout == "directed" and self.model.has_rollout_action,
-            thrifty_rollout=search.thrifty_rollouts or search.guarded_rollouts,
+            thrifty_rollout=search.thrifty_rollouts or guarded,
             guarded_rollout=guarded,
             rollouts=search.rollouts,
             widening_factor=float(search.widening_factor),

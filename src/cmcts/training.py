@@ -262,7 +262,10 @@ class _Trainer:
         settings = self.settings
         planner: Planner
         if critic is None:
-            planner = PenalizedMCTS(self.model, multipliers, settings.search)
+            # Before there is a critic to guard rollouts, they can at least refuse what the model knows is too dear.
+            thrifty = settings.search.thrifty_rollouts or settings.search.guarded_rollouts
+            search = dataclasses.replace(settings.search, thrifty_rollouts=thrifty)
+            planner = PenalizedMCTS(self.model, multipliers, search)
         else:
             planner = CMCTS(self.model, critic, settings.search, settings.pruning, multipliers)
         block = 32
