@@ -25,8 +25,6 @@ PlannerName = Literal["cmcts", "cc-mcp", "penalized"]
 PLANNERS: tuple[PlannerName, ...] = ("cmcts", "cc-mcp", "penalized")
 
 
-ROUNDING = 1e-6  # an episode is over budget if its discounted cost exceeds the budget by more than this
-
 _TASKS_OWN = "(default: the task's own)"
 
 

@@ -20,8 +20,9 @@ class Play(PlannerOptions):
 
         from rich.console import Console
 
-        from cmcts.commands.common import ROUNDING, compile_first, first_picture, make_planner, numbers, play_episode
+        from cmcts.commands.common import compile_first, first_picture, make_planner, numbers, play_episode
         from cmcts.errors import expect
+        from cmcts.evaluation import OVERSPENT
         from cmcts.tasks import make
 
         expect(self.delay >= 0, "delay >= 0", self.delay)
@@ -48,7 +49,7 @@ class Play(PlannerOptions):
             console.print(f"[dim]so far: {so_far}; left {numbers(step.budget_left)}[/]")
         last = steps[-1]
         end = "ended" if last.terminated else "was cut off"
-        within = bool((last.discounted_costs <= task.model.validate_costs(budget, "budget") + ROUNDING).all())
+        within = bool((last.discounted_costs <= task.model.validate_costs(budget, "budget") + OVERSPENT).all())
         verdict = "[green]within the budget[/]" if within else "[red]over the budget[/]"
         console.print(f"\n[bold]The episode {end} after {len(steps)} steps:[/]", end=" ")
         console.print(f"discounted reward {last.discounted_reward:.3f}, discounted cost", end=" ")
