@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -70,6 +70,12 @@ def _rocksample_world(**settings: Any) -> World:
     return RockSampleWorld(**settings)
 
 
+def _leaking_world(**settings: Any) -> World:
+    from cmcts.envs.rocksample_leak import LeakingRockSampleWorld
+
+    return LeakingRockSampleWorld(**settings)
+
+
 def _safe_gridworld_world(**settings: Any) -> World:
     from cmcts.envs.safe_gridworld_world import SafeGridworldWorld
 
@@ -95,6 +101,22 @@ def rocksample_task(n: int, m: int, training_d0: float = 20.0) -> Task:
         search=SearchSettings(exploration=4.0),
         penalty=4.0,
         real_model=rocksample_model(n, m),
+    )
+
+
+def leaking_rocksample_task(n: int, m: int) -> Task:
+    """RockSample(n, m) whose planner sees the hidden rock values: what published figures were made with."""
+    from cmcts.envs.rocksample_leak import leaking_model
+
+    honest = rocksample_task(n, m)
+    return replace(
+        honest,
+        name=f"{honest.name}-leak",
+        description=f"{honest.description}; the planner sees the hidden rock values, for comparison only",
+        model=leaking_model(n, m),
+        training_world=partial(_leaking_world, n=n, m=m),
+        real_world=partial(_leaking_world, n=n, m=m),
+        real_model=None,
     )
 
 
@@ -143,6 +165,9 @@ def make(name: str) -> Task:
     match = re.fullmatch(r"rocksample-(\d{1,4})-(\d{1,4})(?:-d(\d+(?:\.\d+)?))?", name)
     if match:
         return rocksample_task(int(match[1]), int(match[2]), float(match[3] or 20.0))
+    match = re.fullmatch(r"rocksample-(\d{1,4})-(\d{1,4})-leak", name)
+    if match:
+        return leaking_rocksample_task(int(match[1]), int(match[2]))
     match = re.fullmatch(r"random-(dense|sparse|absorbing)-(\d{1,9})", name)
     if match:
         return random_task(cast("Kind", match[1]), int(match[2]))
