@@ -1,13 +1,11 @@
 """Episodes and their summary, on a world whose returns are known."""
 
-import csv
-
 import numpy as np
 import pytest
 
 from cmcts.critic import immediate_costs_only
 from cmcts.errors import InvalidInput
-from cmcts.evaluation import Episodes, run_episodes, standard_error, world_seed
+from cmcts.evaluation import Episodes, run_episodes, world_seed
 from cmcts.planners import CMCTS
 from cmcts.tasks import make
 
@@ -54,11 +52,6 @@ def test_several_constraints_report_the_worst():
     assert both.summary()["cost_means"] == pytest.approx([0.5, 0.2])
 
 
-def test_standard_error():
-    assert standard_error([1.0, 3.0]) == pytest.approx(1.0)
-    assert standard_error([5.0]) == 0.0
-
-
 def test_episodes_depend_on_seed_and_number_alone():
     together, steps = run_episodes(planner(), TASK.real_world, 1.0, episodes=6, seed=3, iterations=24)
     alone, _ = run_episodes(planner(), TASK.real_world, 1.0, episodes=2, seed=3, iterations=24, first_episode=4)
@@ -98,11 +91,27 @@ def test_random_actions_are_legal_and_charged():
     assert done.violations.any()
 
 
-def test_csv_has_a_row_an_episode(tmp_path):
-    episodes().write_csv(tmp_path / "episodes.csv")
-    rows = list(csv.DictReader((tmp_path / "episodes.csv").open()))
-    assert [float(row["reward"]) for row in rows] == [10.0, 12.0, 14.0, 8.0]
-    assert [row["over_budget"] for row in rows] == ["0", "0", "1", "0"]
+def test_intervals_by_hand():
+    summary = episodes().summary()
+    reach = 3.182446305284263 * summary["reward_se"]  # Student's t with 3 degrees of freedom
+    assert summary["reward_interval"] == pytest.approx([11.0 - reach, 11.0 + reach])
+    assert summary["violation_interval"] == pytest.approx([0.0063094632, 0.8058796109])  # exact, 1 of 4
+    single, _ = run_episodes(planner(), TASK.real_world, 1.0, episodes=1, seed=0, iterations=4)
+    assert single.summary()["reward_interval"] is None
+
+
+def test_a_table_has_a_row_an_episode():
+    columns = episodes().columns()
+    assert columns["reward"].tolist() == [10.0, 12.0, 14.0, 8.0]
+    assert columns["over_budget"].tolist() == [0, 0, 1, 0]
+
+
+def test_trajectories_have_a_row_a_step():
+    done, steps = run_episodes(planner(), TASK.real_world, 1.0, episodes=3, seed=1, iterations=24)
+    columns = steps.columns()
+    assert np.bincount(columns["episode"]).tolist() == done.steps.tolist()
+    assert columns["step"].tolist() == [k for length in done.steps for k in range(length)]
+    assert np.bincount(columns["episode"], columns["cost_0"]).tolist() == done.total_costs[:, 0].tolist()
 
 
 def test_a_world_without_costs_is_refused():

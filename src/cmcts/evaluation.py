@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from cmcts.decision import Decision
 from cmcts.errors import InvalidInput, expect
 from cmcts.planners import Planner
 from cmcts.random import stream
-from cmcts.runs import write_atomically
+from cmcts.statistics import Interval, mean_interval, rate_interval, standard_error
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -46,6 +45,23 @@ class Transitions:
 
     def __len__(self) -> int:
         return len(self.actions)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """One row a step, as a table (`cmcts.tables.write_table`)."""
+        first = np.concatenate([[True], self.last[:-1]])
+        episode = np.cumsum(first) - 1
+        begins = np.flatnonzero(first)[episode]
+        return {
+            "episode": episode,
+            "step": np.arange(len(self)) - begins,
+            **{f"state_{k}": column for k, column in enumerate(self.states.T)},
+            "action": self.actions,
+            "reward": self.rewards,
+            **{f"cost_{m}": column for m, column in enumerate(self.costs.T)},
+            **{f"next_state_{k}": column for k, column in enumerate(self.next_states.T)},
+            "terminal": self.terminal,
+            "last": self.last,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,27 +92,46 @@ class Episodes:
         """Whether each episode's discounted cost exceeded a budget."""
         return np.asarray((self.costs > self.budget + OVERSPENT).any(axis=1))
 
-    def write_csv(self, path: Path) -> None:
-        """One row an episode."""
-        columns = _csv_columns(self)
-        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-        lines = [",".join(columns), *(",".join(repr(value) for value in row) for row in rows)]
-        write_atomically(path, ("\n".join(lines) + "\n").encode())
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """One row an episode, as a table (`cmcts.tables.write_table`)."""
+        constraints = self.costs.shape[1]
+        names = [""] if constraints == 1 else [f"_{m}" for m in range(constraints)]
+        return {
+            "episode": np.arange(len(self)),
+            "reward": self.rewards,
+            **{f"cost{name}": self.costs[:, m] for m, name in enumerate(names)},
+            "total_reward": self.total_rewards,
+            **{f"total_cost{name}": self.total_costs[:, m] for m, name in enumerate(names)},
+            "over_budget": self.violations.astype(np.int64),
+            "steps": self.steps,
+            "peak_depth": self.peak_depths,
+            "nothing_safe": self.nothing_safe,
+            "planning_seconds": self.planning_seconds,
+        }
 
     def summary(self) -> dict[str, Any]:
-        """Means with standard errors; the cost is that of the constraint closest to, or furthest over, its budget."""
+        """Means with standard errors and 95 % intervals.
+
+        The cost is that of the constraint closest to, or furthest over, its budget.
+        """
         worst = int(np.argmax(self.costs.mean(axis=0) - self.budget))
         cost = self.costs[:, worst]
         decisions = int(self.steps.sum())
+        violations = int(self.violations.sum())
         return {
             "episodes": len(self),
             "reward_mean": float(self.rewards.mean()),
             "reward_se": standard_error(self.rewards),
+            "reward_interval": _bounds(mean_interval(self.rewards)),
+            "total_reward_mean": float(self.total_rewards.mean()),
             "cost_mean": float(cost.mean()),
             "cost_se": standard_error(cost),
+            "cost_interval": _bounds(mean_interval(cost)),
             "cost_means": self.costs.mean(axis=0).tolist(),
-            "violation_rate": float(self.violations.mean()),
-            "violations": int(self.violations.sum()),
+            "total_cost_means": self.total_costs.mean(axis=0).tolist(),
+            "violation_rate": violations / len(self),
+            "violation_interval": list(rate_interval(violations, len(self))),
+            "violations": violations,
             "steps_mean": float(self.steps.mean()),
             "peak_depth_mean": float(self.peak_depths.mean()),
             "decision_ms": float(1e3 * self.planning_seconds.sum() / decisions),
@@ -104,27 +139,9 @@ class Episodes:
         }
 
 
-def _csv_columns(episodes: Episodes) -> dict[str, NDArray[Any]]:
-    constraints = episodes.costs.shape[1]
-    names = [""] if constraints == 1 else [f"_{m}" for m in range(constraints)]
-    return {
-        "episode": np.arange(len(episodes)),
-        "reward": episodes.rewards,
-        **{f"cost{name}": episodes.costs[:, m] for m, name in enumerate(names)},
-        "total_reward": episodes.total_rewards,
-        **{f"total_cost{name}": episodes.total_costs[:, m] for m, name in enumerate(names)},
-        "over_budget": episodes.violations.astype(np.int64),
-        "steps": episodes.steps,
-        "peak_depth": episodes.peak_depths,
-        "nothing_safe": episodes.nothing_safe,
-        "planning_seconds": episodes.planning_seconds,
-    }
-
-
-def standard_error(values: ArrayLike) -> float:
-    """Of the mean; 0 for a single value."""
-    array = np.asarray(values, np.float64)
-    return float(array.std(ddof=1) / np.sqrt(len(array))) if len(array) > 1 else 0.0
+def _bounds(interval: Interval) -> list[float] | None:
+    """For JSON, which has no infinity: one episode says nothing about the next."""
+    return list(interval) if np.isfinite(interval.low) else None
 
 
 def world_seed(seed: int, episode: int) -> int:

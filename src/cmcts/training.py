@@ -30,13 +30,14 @@ from cmcts import bundle as bundles
 from cmcts.bundle import Bundle, model_digest
 from cmcts.critic import SafetyCritic, ensemble
 from cmcts.errors import InvalidInput, expect
-from cmcts.evaluation import Episodes, Transitions, run_episodes, standard_error
+from cmcts.evaluation import Episodes, Transitions, run_episodes
 from cmcts.learning import Arrays, Batch, CriticSettings, feasible_value, fit, forward, td_target
 from cmcts.model import Model
 from cmcts.multipliers import Measurement, MultiplierSettings, next_multipliers
 from cmcts.planners import CMCTS, PenalizedMCTS, Planner, SearchSettings
 from cmcts.pruning import ROUNDING, PruningSettings
 from cmcts.runs import RunFolder
+from cmcts.statistics import standard_error
 from cmcts.tasks import Task
 from cmcts.version import __version__
 

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import arg
 
-from cmcts.commands.common import PlannerOptions
+from cmcts.commands.common import PlannerName, PlannerOptions
+from cmcts.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cmcts.evaluation import Episodes, Transitions
+    from cmcts.planners import Planner
+    from cmcts.tasks import Task
+
+_NONE = "(default: none)"
 
 
 @dataclass(frozen=True)
 class Evaluate(PlannerOptions):
-    """How good and how safe is a planner here? Run episodes and report means with their standard errors.
+    """How good and how safe is a planner here? Run episodes and report means with their 95 % intervals.
 
     Episode i of a seed is the same episode for every planner, and none of a training's episodes.
     """
@@ -22,10 +32,14 @@ class Evaluate(PlannerOptions):
     """Episodes to run."""
     world: Literal["real", "training"] = "real"
     """Where: the real world, or the simulator that critics are trained in."""
+    compare: Annotated[tuple[PlannerName, ...], arg(metavar="PLANNER [PLANNER ...]", help_behavior_hint=_NONE)] = ()
+    """Run these planners on the same worlds as well, and report the differences, episode by episode."""
     threads: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: all cores)")] = None
     """Threads to plan with; the result does not depend on them."""
-    csv: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
-    """Write one row an episode to this file."""
+    table: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint=_NONE)] = None
+    """Write one row an episode to this file, .csv or .parquet."""
+    trajectories: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint=_NONE)] = None
+    """Write one row a step to this file, .csv or .parquet."""
     regret: bool = False
     """Also solve the task exactly, or bound its optimum, and say what the planner lacks of it."""
     json: bool = False
@@ -34,66 +48,141 @@ class Evaluate(PlannerOptions):
     def run(self) -> None:
         """Evaluate and print."""
         from rich.console import Console
-        from rich.progress import Progress
 
-        from cmcts.commands.common import compile_first, make_planner
-        from cmcts.evaluation import run_episodes
+        from cmcts.commands.common import make_planner
+        from cmcts.tables import write_table
         from cmcts.tasks import make
 
+        self._refuse_mistakes()
         task = make(self.task)
-        planner, note = make_planner(task, self.planner, self.critic, self.penalty)
         budget = task.budget if self.budget is None else self.budget
+        planner, note = make_planner(task, self.planner, self.critic, self.penalty)
+        episodes, steps = self._episodes(task, self.planner, planner, budget)
+        if self.table is not None:
+            write_table(self.table, episodes.columns())
+        if self.trajectories is not None:
+            write_table(self.trajectories, steps.columns())
+        summary = episodes.summary()
+        if self.regret:
+            summary |= _regret(task, budget, summary["reward_mean"])
+        others = {
+            name: self._episodes(task, name, make_planner(task, name).planner, budget)[0] for name in self.compare
+        }
+        comparisons = {name: _comparison(episodes, other) for name, other in others.items()}
+        if self.json:
+            from json import dumps
+
+            about: dict[str, Any] = {"task": task.name, "planner": self.planner, "world": self.world, "note": note}
+            limits = {"iterations": self._iterations(task), "seconds": self.seconds, "seed": self.seed}
+            compared = {"comparisons": comparisons} if comparisons else {}
+            print(dumps(about | limits | {"budget": list(budget)} | summary | compared, indent=2))
+            return
+        console = Console(highlight=False)
+        console.print(f"[bold]{task.name}[/], planner {self.planner}, {self.world} world, {self.episodes} episodes")
+        console.print(note, style="dim", markup=False)
+        _print(console, summary, budget)
+        for name, comparison in comparisons.items():
+            _print_comparison(console, name, comparison)
+
+    def _refuse_mistakes(self) -> None:
+        """What is wrong with the options, before an episode is run."""
+        for path in (self.table, self.trajectories):
+            if path is not None and path.suffix not in (".csv", ".parquet"):
+                raise InvalidInput(f"expected a table to end in .csv or .parquet, got {str(path)!r}")
+        if self.planner in self.compare:
+            raise InvalidInput(f"expected --compare with other planners than {self.planner}, got {self.planner}")
+
+    def _iterations(self, task: Task) -> int | None:
+        return task.iterations if self.iterations is None and self.seconds is None else self.iterations
+
+    def _episodes(
+        self, task: Task, name: str, planner: Planner, budget: tuple[float, ...]
+    ) -> tuple[Episodes, Transitions]:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        from cmcts.commands.common import compile_first
+        from cmcts.evaluation import run_episodes
+
         compile_first(task, planner, budget)
-        iterations = task.iterations if self.iterations is None and self.seconds is None else self.iterations
         with Progress(console=Console(stderr=True), transient=True) as progress:
-            row = progress.add_task(f"{self.episodes} episodes", total=self.episodes)
-            episodes, _ = run_episodes(
+            row = progress.add_task(f"{name}: {self.episodes} episodes", total=self.episodes)
+            return run_episodes(
                 planner,
                 task.real_world if self.world == "real" else task.training_world,
                 budget,
                 episodes=self.episodes,
                 seed=self.seed,
-                iterations=iterations,
+                iterations=self._iterations(task),
                 seconds=self.seconds,
                 threads=self.threads,
                 on_steps=lambda _, finished: progress.advance(row, finished),
             )
-        if self.csv is not None:
-            episodes.write_csv(self.csv)
-        summary = episodes.summary()
-        if self.regret:
-            from cmcts.optimum import solve_task
 
-            with Console(stderr=True).status("solving for the optimum"):
-                best = solve_task(task, budget)
-            summary |= {
-                "optimum_lower": best.reward_lower,
-                "optimum_upper": best.reward_upper,
-                "regret": best.regret(summary["reward_mean"]),
-                "share_of_optimum": summary["reward_mean"] / best.reward_upper,
-            }
-        if self.json:
-            from json import dumps
 
-            about = {"task": task.name, "planner": self.planner, "world": self.world, "note": note}
-            limits = {"iterations": iterations, "seconds": self.seconds, "seed": self.seed, "budget": list(budget)}
-            print(dumps(about | limits | summary, indent=2))
-            return
-        console = Console(highlight=False)
-        console.print(f"[bold]{task.name}[/], planner {self.planner}, {self.world} world, {self.episodes} episodes")
-        console.print(note, style="dim", markup=False)
-        costs = ", ".join(f"{cost:.3f}" for cost in summary["cost_means"])
-        limits_text = ", ".join(f"{limit:g}" for limit in budget)
-        console.print(f"reward       {summary['reward_mean']:.3f} ± {summary['reward_se']:.3f}")
-        console.print(f"cost         {costs} ± {summary['cost_se']:.3f}, budget {limits_text}")
-        if self.regret:
-            console.print(
-                f"optimum      {summary['optimum_upper']:.3f}: a regret of {summary['regret']:.3f}, "
-                f"{100 * summary['share_of_optimum']:.1f} % of optimal"
-            )
-        console.print(f"over budget  {summary['violations']} of {self.episodes} episodes")
-        console.print(f"nothing safe in {100 * summary['nothing_safe_rate']:.2f} % of the decisions")
+def _regret(task: Task, budget: tuple[float, ...], reward: float) -> dict[str, float]:
+    from rich.console import Console
+
+    from cmcts.optimum import solve_task
+
+    with Console(stderr=True).status("solving for the optimum"):
+        best = solve_task(task, budget)
+    return {
+        "optimum_lower": best.reward_lower,
+        "optimum_upper": best.reward_upper,
+        "regret": best.regret(reward),
+        "share_of_optimum": reward / best.reward_upper,
+    }
+
+
+def _comparison(episodes: Episodes, other: Episodes) -> dict[str, Any]:
+    """The other planner's summary, and this one's minus its rewards and costs, on the same worlds."""
+    from cmcts.statistics import paired_difference
+
+    reward = paired_difference(episodes.rewards, other.rewards)
+    costs = [paired_difference(ours, theirs) for ours, theirs in zip(episodes.costs.T, other.costs.T, strict=True)]
+    return {
+        **other.summary(),
+        "reward_difference": reward.mean,
+        "reward_difference_interval": list(reward.interval),
+        "cost_differences": [cost.mean for cost in costs],
+        "cost_difference_intervals": [list(cost.interval) for cost in costs],
+    }
+
+
+def _print(console: Console, summary: dict[str, Any], budget: tuple[float, ...]) -> None:
+    costs = ", ".join(f"{cost:.3f}" for cost in summary["cost_means"])
+    limits = ", ".join(f"{limit:g}" for limit in budget)
+    console.print(f"reward       {summary['reward_mean']:.3f}{_interval(summary['reward_interval'])}")
+    console.print(f"cost         {costs}{_interval(summary['cost_interval'])}, budget {limits}")
+    if "regret" in summary:
         console.print(
-            f"[dim]{summary['steps_mean']:.1f} steps an episode, {summary['decision_ms']:.2f} ms a decision, "
-            f"peak tree depth {summary['peak_depth_mean']:.1f}[/]"
+            f"optimum      {summary['optimum_upper']:.3f}: a regret of {summary['regret']:.3f}, "
+            f"{100 * summary['share_of_optimum']:.1f} % of optimal"
         )
+    console.print(f"over budget  {_rate(summary)}")
+    console.print(f"nothing safe in {100 * summary['nothing_safe_rate']:.2f} % of the decisions")
+    console.print(
+        f"[dim]{summary['steps_mean']:.1f} steps an episode, {summary['decision_ms']:.2f} ms a decision, "
+        f"peak tree depth {summary['peak_depth_mean']:.1f}[/]"
+    )
+
+
+def _interval(bounds: list[float] | None) -> str:
+    return "" if bounds is None else f", 95 % interval {bounds[0]:.3f} to {bounds[1]:.3f}"
+
+
+def _rate(summary: dict[str, Any]) -> str:
+    """How many episodes were over budget, and between which rates the truth lies."""
+    low, high = (100 * bound for bound in summary["violation_interval"])
+    count = f"{summary['violations']} of {summary['episodes']} episodes"
+    return f"{count}: at most {high:.2f} %" if low == 0 else f"{count}: {low:.2f} to {high:.2f} %"
+
+
+def _print_comparison(console: Console, name: str, comparison: dict[str, Any]) -> None:
+    low, high = comparison["reward_difference_interval"]
+    console.print(
+        f"against {name}: reward {comparison['reward_difference']:+.3f} ({low:+.3f} to {high:+.3f}) on these worlds. "
+        f"It earned {comparison['reward_mean']:.3f} at cost {comparison['cost_mean']:.3f}, over budget in "
+        f"{_rate(comparison)}"
+    )

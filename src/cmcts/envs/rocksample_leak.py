@@ -1,8 +1,8 @@
 """RockSample as published C-MCTS code plans it: the hidden rock values are part of the state. For comparison only.
 
-The state is RockSample's belief, followed by 1 or 0 for each rock that is really good or bad. A simulated measurement is
-then drawn from the real value, so that the search foresees what a measurement will say; sampling still pays what the
-belief promises. No agent could have this state. The task `rocksample-N-M-leak` exists to show how much of published
+The state is RockSample's belief, followed by 1 or 0 for each rock that is really good or bad. A simulated measurement
+is then drawn from the real value, so that the search foresees what a measurement will say; sampling still pays what
+the belief promises. No agent could have this state. The task `rocksample-N-M-leak` exists to show how much of published
 figures that explains.
 """
 
