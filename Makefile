@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: bundles demo test test-slow test-nojit check bench images clean
+.PHONY: bundles demo test test-slow test-nojit check bench images docs docs-serve clean
 .DELETE_ON_ERROR:
 
 .venv/installed: pyproject.toml constraints.txt
@@ -34,6 +34,15 @@ bench: .venv/installed  ## simulations per second, compile time, memory
 images: .venv/installed  ## the pictures in the docs
 	for script in docs/images/*.py; do $(BIN)/python $$script || exit 1; done
 
+docs: .venv/installed  ## the documentation site, into site/
+	$(SITE) build --strict
+
+docs-serve: .venv/installed  ## the same on http://localhost:8000, rebuilt when a page changes
+	$(SITE) serve --strict
+
+# Material for MkDocs prints a notice about its own future at every build; it is no concern of a reader.
+SITE = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+
 TASKS := safe-gridworld rocksample-5-7 rocksample-7-8 rocksample-11-11 rocksample-15-15
 
 bundles: .venv/installed  ## train the critics that ship with the library, about 10 minutes on 2 cores
@@ -45,4 +54,4 @@ bundles: .venv/installed  ## train the critics that ship with the library, about
 	done
 
 clean:
-	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv runs site .pytest_cache .mypy_cache .ruff_cache

@@ -1,7 +1,13 @@
-"""Every Python example in the documentation runs: the blocks of a file in order, in one fresh process."""
+"""The documentation is true: its Python examples run and print what they are said to print, its links lead somewhere.
+
+The blocks of a file run in order, in one fresh process. A ```text block directly after a Python block is what that
+block prints; three dots in it stand for anything.
+"""
 
 from __future__ import annotations
 
+import ast
+import doctest
 import re
 import subprocess
 import sys
@@ -10,28 +16,45 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [
-    page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if "```python" in page.read_text()
-]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES_WITH_EXAMPLES = [page for page in PAGES if "```python" in page.read_text()]
+EXAMPLE = re.compile(r"^```python\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+END_OF_BLOCK = "~~ end of block ~~"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_examples_run(page, tmp_path):
-    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+def name(page):
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_EXAMPLES, ids=name)
+def test_examples_run_and_print_what_they_are_said_to(page, tmp_path):
+    examples = EXAMPLE.findall(page.read_text())
     script = tmp_path / "examples.py"
-    script.write_text("\n".join(blocks))
+    script.write_text("".join(f"{code}\nprint({END_OF_BLOCK!r})\n" for code, _ in examples))
     run = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
+    printed = run.stdout.split(f"{END_OF_BLOCK}\n")
+    for (code, shown), real in zip(examples, printed, strict=False):
+        alike = doctest.OutputChecker().check_output(shown, real, doctest.ELLIPSIS)
+        assert not shown or alike, f"{code}\nis said to print\n{shown}\nand prints\n{real}"
 
 
 def test_the_readme_has_examples():
-    assert ROOT / "README.md" in PAGES
+    assert ROOT / "README.md" in PAGES_WITH_EXAMPLES
 
 
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_to_files_lead_somewhere(page):
     targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text())
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert missing == []
+
+
+def test_the_code_that_equations_name_exists():
+    """`pruning.py`: `prune`, `trusted` in the concepts, and the like."""
+    named = re.findall(r"`(\w+\.py)`: ((?:`\w+`(?:, and |, )?)+)", (ROOT / "docs" / "concepts.md").read_text())
+    assert len(named) >= 12
+    for file, names in named:
+        tree = ast.parse((ROOT / "src" / "cmcts" / file).read_text())
+        defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        assert set(re.findall(r"`(\w+)`", names)) <= defined, file

@@ -1,12 +1,10 @@
 """Three planners over one search. They differ in what they prune, how they weigh costs, and how they choose.
 
-==================  =========================================  ==========================================
-planner             in the tree                                at the root
-==================  =========================================  ==========================================
-`CMCTS`             the safety critic prunes; lambda is 0      the best value among the safe actions
-`CCMCP`             lambda tuned after every simulation        a mixture of two actions on the budget
-`PenalizedMCTS`     lambda fixed                               the best penalised value
-==================  =========================================  ==========================================
+| planner | in the tree | at the root |
+| --- | --- | --- |
+| `CMCTS` | the safety critic prunes; lambda is 0 | the best value among the safe actions |
+| `CCMCP` | lambda tuned after every simulation | a mixture of two actions on the budget |
+| `PenalizedMCTS` | lambda fixed | the best penalised value |
 
 A planner is thread-safe, and the same seed gives the same decision whatever the threads, the batch or the order.
 """

@@ -1,0 +1,56 @@
+"""What the site adds to the pages while it is built: equations as MathML, the options of each command, the changelog.
+
+Equations are written $...$ and $$...$$, which a code host renders as well. Here they become MathML, which browsers show
+by themselves: no script has to be fetched to read them.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import os
+import re
+from contextlib import redirect_stdout, suppress
+from pathlib import Path
+from typing import Any
+
+from latex2mathml.converter import convert
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parent.parent
+INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>([,.;:)]*)', re.DOTALL)
+BLOCK = re.compile(r'<div class="arithmatex">\\\[(.*?)\\\]</div>', re.DOTALL)
+OPTIONS = re.compile(r"^<!-- options of (\w+) -->$", re.MULTILINE)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """CHANGELOG.md is a page too, from where it is."""
+    files.append(File.generated(config, "changelog.md", abs_src_path=str(ROOT / "CHANGELOG.md")))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put what `cmcts COMMAND --help` prints where a page asks for it."""
+    return OPTIONS.sub(lambda match: f"```text\n{options(match[1])}\n```", markdown)
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Turn the equations of a page into MathML."""
+    content = INLINE.sub(lambda match: f'<span class="unbroken">{mathml(match[1], "inline")}{match[2]}</span>', content)
+    return BLOCK.sub(lambda match: f'<div class="equation">{mathml(match[1], "block")}</div>', content)
+
+
+def mathml(escaped: str, display: str) -> str:
+    """One equation, from its LaTeX as it stands in the HTML."""
+    return convert(html.unescape(escaped).strip(), display=display)
+
+
+def options(command: str) -> str:
+    """The help of a command, as wide as a page."""
+    os.environ["COLUMNS"] = "88"
+    from cmcts.cli import main
+
+    printed = io.StringIO()
+    with redirect_stdout(printed), suppress(SystemExit):
+        main([command, "--help"])
+    return printed.getvalue().strip()
