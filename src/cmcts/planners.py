@@ -61,6 +61,7 @@ class SearchSettings:
     widening_factor: float = 0.0
     """Progressive widening: at most factor * n^power outcomes of an action visited n times. 0 is no limit."""
     widening_power: float = 0.5
+    """The exponent of progressive widening."""
     cost_samples: int = 8
     """Steps that estimate an action's immediate cost, for models that do not say it."""
     max_nodes: int = 1 << 17
@@ -84,6 +85,7 @@ class CCMCPSettings:
     initial_multiplier: float = 2.0
     """lambda at the start of an episode; later steps go on from the last one."""
     maximum_multiplier: float = 30.0
+    """The largest lambda that is tried."""
     tie_band: float = 0.1
     """Root actions within this times the sum of their sqrt(log(n + 1) / (n + 1)) of the best count as equally good."""
 
