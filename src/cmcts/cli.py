@@ -14,6 +14,7 @@ from cmcts.commands.demo import Demo
 from cmcts.commands.evaluate import Evaluate
 from cmcts.commands.plan import Plan
 from cmcts.commands.play import Play
+from cmcts.commands.reproduce import Reproduce
 from cmcts.commands.solve import Solve
 from cmcts.commands.tasks import Tasks
 from cmcts.commands.train import Train
@@ -26,6 +27,7 @@ COMMANDS: dict[str, Any] = {
     "play": Play,
     "train": Train,
     "evaluate": Evaluate,
+    "reproduce": Reproduce,
     "demo": Demo,
     "solve": Solve,
     "bench": Bench,

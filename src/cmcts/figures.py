@@ -72,10 +72,10 @@ def comparison(task: Task, summaries: Mapping[str, Mapping[str, Any]], optimum: 
     return figure
 
 
-def png(figure: Figure) -> bytes:
+def png(figure: Figure, dpi: int = 120) -> bytes:
     """The figure as a file's content; the figure is closed."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=120)
+    figure.savefig(buffer, format="png", dpi=dpi)
     plt.close(figure)
     return buffer.getvalue()
 
@@ -115,19 +115,29 @@ def _grid(axes: Axes, size: int, visits: np.ndarray[Any, Any]) -> None:
 
 
 def _safe_gridworld(axes: Axes, steps: Transitions) -> None:
-    visits = np.zeros((SIZE, SIZE))
-    moves = np.zeros((SIZE, SIZE, 2))
-    for (x, y), action in zip(steps.states.astype(int), steps.actions, strict=True):
-        visits[x, y] += 1
-        moves[x, y] += MOVES[action]
+    counts = np.zeros((SIZE, SIZE, len(MOVES)))
+    x, y = steps.states[:, :2].astype(int).T
+    np.add.at(counts, (x, y, steps.actions), 1)
+    safe_gridworld_map(axes, counts)
+
+
+def safe_gridworld_map(axes: Axes, counts: np.ndarray[Any, Any]) -> None:
+    """The map with how often each action was taken on each square, counts[x, y, action].
+
+    Squares are as dark as they were frequent; arrows are as long as their action was frequent on their square.
+    """
+    visits = counts.sum(axis=2)
     _grid(axes, SIZE, visits)
     for squares, colour, hatch in ((UNSAFE_SQUARES, "#d1495b", "xx"), (WINDY_SQUARES, "#3d8fb5", "..")):
         for x, y in squares:
             axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, hatch=hatch, ec=colour, lw=0, alpha=0.8))
     axes.text(*GOAL, "goal", ha="center", va="center", fontsize=8, color=INK)
-    x, y = np.nonzero(visits)
-    mean = moves[x, y] / visits[x, y, None]
-    axes.quiver(x, y, mean[:, 0], mean[:, 1], color="#e08214", scale=14, width=0.011)
+    column, line, action = np.nonzero(counts)
+    share = counts[column, line, action] / visits[column, line]
+    moves = np.asarray(MOVES)[action] * share[:, None] * 0.5
+    seen = np.abs(moves).max(axis=1) > 0.02
+    axes.quiver(column[seen], line[seen], moves[seen, 0], moves[seen, 1], color="#e08214", angles="xy",
+                scale_units="xy", scale=1, width=0.009, headwidth=4, headlength=4)  # fmt: skip
 
 
 def _rocksample(axes: Axes, task: Task, steps: Transitions) -> None:

@@ -99,8 +99,12 @@ PAPER_TABLE = {
 
 
 def paper_settings(task: Task, seed: int = 0) -> TrainingSettings:
-    """The paper's own method and hyperparameters; (11,11)'s where it names none."""
-    alpha0, epsilon, sigma_max, iterations = PAPER_TABLE.get(task.name, PAPER_TABLE["rocksample-11-11"])
+    """The paper's own method and hyperparameters; (11,11)'s where it names none.
+
+    Variants of a map (another sensor, a leak) have its hyperparameters.
+    """
+    names = [name for name in PAPER_TABLE if task.name == name or task.name.startswith(f"{name}-")]
+    alpha0, epsilon, sigma_max, iterations = PAPER_TABLE[names[0] if names else "rocksample-11-11"]
     gridworld = task.name == "safe-gridworld"
     search = dataclasses.replace(
         task.search,

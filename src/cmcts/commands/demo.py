@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import html
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
+
+from cmcts import pages
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +26,11 @@ INTRODUCTION = {
     "rocksample-5-7": "A rover collects good rocks and leaves east. Measuring a rock costs 1, and the discounted cost "
     "of an episode may be 1 at most. Which rocks are good is hidden from every planner.",
 }
+
+
+WELCOME = """<p>Three planners on the same worlds. <b>C-MCTS</b> prunes what a trained critic finds unsafe,
+<b>CC-MCP</b> tunes a Lagrange multiplier while it searches, and <b>MCTS with a fixed penalty</b> weighs costs against
+rewards.</p>"""
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,8 @@ class Demo:
             if section is None:
                 return 1
             sections.append(section)
-        page = PAGE.replace("{sections}", "\n".join(sections))
-        write_atomically(self.out / "report.html", page.encode())
+        report = pages.page("Safe planning with Monte Carlo Tree Search", "\n".join([WELCOME, *sections]))
+        write_atomically(self.out / "report.html", report)
         console.print(f"report: [bold]{self.out / 'report.html'}[/]")
         return 0
 
@@ -130,37 +136,22 @@ class Demo:
 
 def section_html(task: Task, summaries: dict[str, dict[str, Any]], figures: dict[str, bytes], note: str) -> str:
     """One task's part of the report, figures inline."""
+    rows = [
+        (
+            name,
+            f"{summary['reward_mean']:.2f} ± {summary['reward_se']:.2f}",
+            f"{summary['cost_mean']:.3f} ± {summary['cost_se']:.3f}",
+            f"{100 * summary['violation_rate']:.1f} %",
+            f"{summary['decision_ms']:.1f}",
+        )
+        for name, summary in summaries.items()
+    ]
     parts = [
         f"<h2>{html.escape(task.name)}</h2>",
         f"<p>{html.escape(INTRODUCTION.get(task.name, task.description))}</p>",
+        pages.table(("planner", "reward", "cost", "over budget", "ms a decision"), rows),
+        f"<p class='note'>{html.escape(note)}; ± is one standard error.</p>",
     ]
-    parts.append(
-        "<table><tr><th>planner</th><th>reward</th><th>cost</th><th>over budget</th><th>ms a decision</th></tr>"
-    )
-    for name, summary in summaries.items():
-        parts.append(
-            f"<tr><td>{html.escape(name)}</td><td>{summary['reward_mean']:.2f} ± {summary['reward_se']:.2f}</td>"
-            f"<td>{summary['cost_mean']:.3f} ± {summary['cost_se']:.3f}</td>"
-            f"<td>{100 * summary['violation_rate']:.1f} %</td><td>{summary['decision_ms']:.1f}</td></tr>"
-        )
-    parts.append(f"</table><p class='note'>{html.escape(note)}; ± is one standard error.</p>")
-    for title, image in figures.items():
-        data = base64.b64encode(image).decode()
-        parts.append(
-            f"<h3>{html.escape(title)}</h3><img alt='{html.escape(title)}' src='data:image/png;base64,{data}'>"
-        )
+    for title, picture in figures.items():
+        parts += [f"<h3>{html.escape(title)}</h3>", pages.image(picture, title)]
     return "\n".join(parts)
-
-
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>cmcts demo</title><style>
-body { font-family: system-ui, sans-serif; color: #264653; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; } td, th { padding: .3rem .9rem; text-align: right; border-bottom: 1px solid #ddd; }
-td:first-child, th:first-child { text-align: left; } img { max-width: 100%; } .note { color: #777; font-size: .9rem; }
-</style></head><body>
-<h1>Safe planning with Monte Carlo Tree Search</h1>
-<p>Three planners on the same worlds. <b>C-MCTS</b> prunes what a trained critic finds unsafe, <b>CC-MCP</b> tunes
-a Lagrange multiplier while it searches, and <b>MCTS with a fixed penalty</b> weighs costs against rewards.</p>
-{sections}
-</body></html>
-"""

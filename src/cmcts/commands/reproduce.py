@@ -1,0 +1,178 @@
+"""`cmcts reproduce`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import Positional, arg
+
+if TYPE_CHECKING:
+    from cmcts.reproduction.runner import Record, Reproduction
+    from cmcts.reproduction.work import Work
+    from cmcts.training import Reporter
+
+Experiment = Literal[
+    "rocksample", "honesty", "ablation", "equal-reward", "safe-gridworld", "grid-search", "training", "options"
+]
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Run the paper's experiments and put its figures beside ours: tables, figures, and one report.
+
+    rocksample: reward, cost, violations and tree depth against planning iterations. honesty: what a planner gains that
+    sees the hidden rocks. ablation: planning horizon, ensemble threshold, simulator accuracy. equal-reward: iterations
+    that CC-MCP needs for the reward of C-MCTS. safe-gridworld: where the agents go. grid-search: over alpha0 and
+    epsilon. training: hyperparameters and what training takes. options (ours, about 20 minutes, only by name): each
+    departure from the paper undone in turn.
+
+    Press Ctrl-C at any time: the same command goes on where it stopped.
+    """
+
+    what: Annotated[Positional[tuple[Experiment, ...]], arg(metavar="[WHAT ...]")] = ()
+    """Experiments; all of the paper's if none is named."""
+    quick: bool = False
+    """A look at everything in a few minutes, with few episodes and hasty trainings: no basis for conclusions."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/reproduce or runs/quick)")] = None
+    """Folder of the results; what is done there is not done again."""
+    seed: int = 0
+    """Of all trainings and worlds."""
+
+    def run(self) -> None:
+        """Do the work, then write tables, figures and report."""
+        from rich.console import Console
+
+        from cmcts.reproduction.experiments import EXPERIMENTS, FULL, OURS, QUICK, work_of
+        from cmcts.reproduction.report import write_results
+        from cmcts.reproduction.runner import Reproduction
+
+        scale = QUICK if self.quick else FULL
+        names: tuple[str, ...] = tuple(dict.fromkeys(self.what))
+        names = names or tuple(name for name in EXPERIMENTS if name not in OURS)
+        path = self.out or Path("runs/quick" if self.quick else "runs/reproduce")
+        run = Reproduction(path, quick=self.quick, seed=self.seed)
+        units = work_of(names, scale)
+        console = Console(stderr=True, highlight=False)
+        with _Progress(console, run, units) as progress:
+            try:
+                run.run(units, progress)
+            except KeyboardInterrupt:
+                console.print("interrupted; the same command goes on from here")
+                raise
+        with console.status("tables, figures and report"):
+            seconds = sum((run.record(unit) or {})["seconds"] for unit in units)
+            note = (
+                f"cmcts reproduce {' '.join(self.what)}{' --quick' if self.quick else ''} --seed {self.seed}: "
+                f"{len(units)} units of work in {seconds / 60:.1f} minutes."
+            )
+            report = write_results(run, scale, names, note)
+        Console(highlight=False).print(f"{note} Report: [bold]{report}[/]")
+
+
+class _Progress:
+    """One line for the unit under way, and the time left, from what units were expected to take and really took."""
+
+    def __init__(self, console: Any, run: Reproduction, units: list[Work]) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[left]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self.console = console
+        self.expected = {unit: expected_seconds(unit) for unit in units}
+        self.left = sum(seconds for unit, seconds in self.expected.items() if run.record(unit) is None)
+        self.spent = self.expected_spent = 0.0
+        self.count, self.total = 0, len(units)
+        self.row = self.bar.add_task("", total=sum(self.expected.values()), left="")
+        self.label = ""
+        self.began = time.perf_counter()
+        self.finished = 0
+
+    def __enter__(self) -> _Progress:
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def begin(self, unit: Work, *, done: bool) -> Reporter | None:
+        """A unit begins, or was done before."""
+        self.count += 1
+        if done:
+            self.bar.update(self.row, advance=self.expected[unit])
+            return None
+        self.began, self.finished = time.perf_counter(), 0
+        self.label = f"{self.count}/{self.total} {unit.name}"
+        self._show()
+        return _Stages(self._show)
+
+    def episodes(self, finished: int) -> None:
+        """Some episodes of it are finished."""
+        if finished:
+            self.finished += finished
+            self._show(f", {self.finished} episodes")
+
+    def finish(self, unit: Work, record: Record) -> None:
+        """It is done."""
+        self.spent += record["seconds"]
+        self.expected_spent += self.expected[unit]
+        self.left -= self.expected[unit]
+        self.bar.update(self.row, advance=self.expected[unit])
+        self.console.print(f"{record['seconds']:7.1f} s  {unit.name}{_figures(record)}", markup=False)
+
+    def _show(self, more: str = "") -> None:
+        pace = self.spent / self.expected_spent if self.expected_spent else 1.0
+        left = max(self.left * pace - (time.perf_counter() - self.began), 0.0) / 60
+        self.bar.update(self.row, description=self.label + more, left=f"about {left:.0f} min left")
+
+
+class _Stages:
+    """Names the stage of a training that is under way."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self.show = show
+
+    def begin(self, phase: str, total: int, **figures: Any) -> None:
+        """A stage begins."""
+        self.show(f", round {figures['round'] + 1}: {phase}")
+
+    def advance(self, units: int, **figures: Any) -> None:
+        """Ignore."""
+
+    def finish(self, record: dict[str, Any], *, resumed: bool) -> None:
+        """Ignore."""
+
+
+def expected_seconds(unit: Work) -> float:
+    """A guess for two cores; the time left corrects it by what earlier units really took."""
+    from cmcts.reproduction.work import Training
+
+    if isinstance(unit, Training):
+        return 30.0
+    simulations_a_second = 1e6 if unit.variant == "defaults" else 4e5
+    return 0.3 + unit.iterations * unit.episodes * 30 / simulations_a_second
+
+
+def _figures(record: Record) -> str:
+    if "missing" in record:
+        return f": {record['missing']}"
+    if "multipliers" in record:
+        return f": lambda* {record['multipliers'][0]:.2f}"
+    if "reward_mean" in record:
+        return (
+            f": reward {record['reward_mean']:.2f}, cost {record['cost_mean']:.3f}, "
+            f"{100 * record['violation_rate']:.1f} % over budget"
+        )
+    return f": {'feasible' if record['feasible'] else 'no feasible critic'} after {record['rounds']} rounds"

@@ -1,0 +1,204 @@
+"""Does the work of a reproduction, each unit once, in a folder that can be killed and resumed.
+
+    config.json            what was asked for: scale, seed, library version
+    records/NAME.json      a unit that is done: its figures, and the seconds it took
+    episodes/NAME.csv      one row an episode
+    visits/NAME.csv        what was done on each square, where asked for
+    critics/NAME/          the run folder of a training (runs.py), resumable by itself
+
+A unit is done when its record stands; what belongs to it was written before. A unit depends on the seed and on earlier
+units alone, so a resumed reproduction gives the same figures, except for times.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from cmcts import bundle
+from cmcts.errors import InvalidInput
+from cmcts.evaluation import Episodes, Transitions, run_episodes
+from cmcts.multipliers import Measurement, MultiplierSettings, next_multipliers
+from cmcts.planners import CCMCP, CMCTS, PenalizedMCTS, Planner
+from cmcts.reproduction.work import Cell, Training, Tuning, Work, search_settings
+from cmcts.runs import RunFolder, write_atomically
+from cmcts.statistics import mean_interval, standard_error
+from cmcts.tables import read_rows, write_rows, write_table
+from cmcts.tasks import make
+from cmcts.training import Reporter, run_config, train
+from cmcts.version import __version__
+
+Record = dict[str, Any]
+INFEASIBLE = "no feasible critic"
+
+
+class Progress(Protocol):
+    """Hears of the work under way."""
+
+    def begin(self, unit: Work, *, done: bool) -> Reporter | None:
+        """A unit begins, or was done before; a training reports to what this returns."""
+
+    def episodes(self, finished: int) -> None:
+        """So many episodes of it are finished."""
+
+    def finish(self, unit: Work, record: Record) -> None:
+        """It is done."""
+
+
+class Reproduction:
+    """The folder, and what is done in it."""
+
+    def __init__(self, path: Path, *, quick: bool, seed: int) -> None:
+        self.path, self.quick, self.seed = path, quick, seed
+        try:
+            for folder in ("records", "episodes", "visits", "critics"):
+                (path / folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(f"cannot use {path}: {error.strerror or error}") from None
+        config = {"quick": quick, "seed": seed, "library": __version__}
+        file = path / "config.json"
+        if file.exists():
+            begun = json.loads(file.read_text())
+            if begun != config:
+                raise InvalidInput(f"expected a folder begun with {config}, got {path} with {begun}; use another --out")
+        else:
+            write_atomically(file, json.dumps(config, indent=2).encode())
+
+    def record(self, unit: Work) -> Record | None:
+        """What came out of a unit, or None if it is not done yet."""
+        file = self._file("records", unit, "json")
+        return json.loads(file.read_text()) if file.exists() else None
+
+    def rewards(self, cell: Cell) -> list[float]:
+        """Of the cell's episodes, in order."""
+        return [row["reward"] for row in read_rows(self._file("episodes", cell, "csv"))]
+
+    def visits(self, cell: Cell) -> list[Record]:
+        """What was done on each square."""
+        return read_rows(self._file("visits", cell, "csv"))
+
+    def _file(self, folder: str, unit: Work, suffix: str) -> Path:
+        return self.path / folder / f"{unit.name}.{suffix}"
+
+    def run(self, units: list[Work], progress: Progress) -> None:
+        """Do what is not done yet, in order."""
+        for unit in units:
+            record = self.record(unit)
+            reporter = progress.begin(unit, done=record is not None)
+            if record is not None:
+                continue
+            began = time.perf_counter()
+            if isinstance(unit, Training):
+                record = self._train(unit, reporter)
+            elif isinstance(unit, Tuning):
+                record = self._tune(unit, progress.episodes)
+            else:
+                record = self._evaluate(unit, progress.episodes)
+            record["seconds"] = round(time.perf_counter() - began, 2)
+            write_atomically(self._file("records", unit, "json"), json.dumps(record, indent=2).encode())
+            progress.finish(unit, record)
+
+    def _train(self, unit: Training, reporter: Reporter | None) -> Record:
+        task, settings = make(unit.task), unit.settings(self.seed, self.quick)
+        path = self.path / "critics" / unit.name
+        folder = (
+            RunFolder.open(path)
+            if (path / "config.json").exists()
+            else RunFolder.create(path, run_config(task, settings))
+        )
+        outcome = train(task, settings, folder, reporter)
+        history = folder.history
+        return {
+            "feasible": outcome.bundle is not None,
+            "rounds": outcome.rounds,
+            "episodes": sum(row.get("episodes", 0) for row in history),
+            "steps": sum(row.get("steps", 0) for row in history),
+            "simulations": settings.iterations * sum(row.get("steps", 0) for row in history),
+            "tolerance": outcome.bundle.pruning.tolerance if outcome.bundle else None,
+            "stage_seconds": sum(row["seconds"] for row in history),
+            "iterations": settings.iterations,
+            "alpha0": settings.multiplier.alpha0,
+            "epsilon": settings.multiplier.epsilon,
+            "sigma_max": settings.pruning.sigma_max,
+            "rule": settings.multiplier.rule,
+            "target": settings.critic.target,
+        }
+
+    def _tune(self, unit: Tuning, on_episodes: Callable[[int], None]) -> Record:
+        task = make(unit.task)
+        budget = np.asarray(task.budget)
+        settings = MultiplierSettings(epsilon=0.05, max_updates=6)
+        past: list[Measurement] = []
+        while True:
+            multipliers, stop = next_multipliers(past, budget, settings)
+            if stop:
+                break
+            planner = PenalizedMCTS(task.model, multipliers, search_settings(task, unit.variant))
+            # Other worlds than those of the cells: lambda* is known before, as the critic is.
+            episodes, _ = self._episodes(planner, task.training_world, unit, self.seed + 1_000_000, on_episodes)
+            errors = np.array([standard_error(column) for column in episodes.costs.T])
+            past.append(Measurement(multipliers, episodes.costs.mean(axis=0), errors))
+        tried = [{"multiplier": float(row.multipliers[0]), "cost": float(row.costs[0])} for row in past]
+        closest = min(past, key=lambda row: float(np.abs(row.costs - budget).max()))
+        return {"multipliers": closest.multipliers.tolist(), "stopped": stop, "tried": tried}
+
+    def _evaluate(self, unit: Cell, on_episodes: Callable[[int], None]) -> Record:
+        task = make(unit.task)
+        planner = self._planner(unit)
+        if planner is None:
+            return {"missing": INFEASIBLE}
+        episodes, steps = self._episodes(planner, task.real_world, unit, self.seed, on_episodes)
+        write_table(self._file("episodes", unit, "csv"), episodes.columns())
+        if unit.visits:
+            write_rows(self._file("visits", unit, "csv"), count_visits(steps))
+        return {**episodes.summary(), "depth_interval": list(mean_interval(episodes.peak_depths))}
+
+    def _episodes(
+        self,
+        planner: Planner,
+        world: Callable[..., Any],
+        unit: Cell | Tuning,
+        seed: int,
+        on_episodes: Callable[[int], None],
+    ) -> tuple[Episodes, Transitions]:
+        return run_episodes(
+            planner,
+            world,
+            make(unit.task).budget,
+            episodes=unit.episodes,
+            seed=seed,
+            iterations=unit.iterations,
+            on_steps=lambda _, finished: on_episodes(finished),
+        )
+
+    def _planner(self, unit: Cell) -> Planner | None:
+        """None where the training that it needs found no feasible critic."""
+        task = make(unit.task)
+        search = search_settings(task, unit.variant)
+        if unit.planner == "cc-mcp":
+            return CCMCP(task.model, search)
+        if unit.planner == "penalized":
+            assert unit.tuning is not None
+            return PenalizedMCTS(task.model, (self.record(unit.tuning) or {})["multipliers"], search)
+        assert unit.training is not None
+        if not (self.record(unit.training) or {})["feasible"]:
+            return None
+        loaded = bundle.load(self.path / "critics" / unit.training.name, task.model)
+        pruning = loaded.pruning if unit.sigma_max is None else replace(loaded.pruning, sigma_max=unit.sigma_max)
+        return CMCTS(task.model, loaded.critic, loaded.search, pruning)
+
+
+def count_visits(steps: Transitions) -> list[Record]:
+    """How often each action was taken on each square (x, y)."""
+    squares = np.column_stack([steps.states[:, :2].astype(np.int64), steps.actions])
+    rows, counts = np.unique(squares, axis=0, return_counts=True)
+    return [
+        {"x": int(x), "y": int(y), "action": int(action), "count": int(count)}
+        for (x, y, action), count in zip(rows, counts, strict=True)
+    ]

@@ -1,0 +1,211 @@
+"""Tables as texts for people: one function a table, from a CSV's rows to a header and lines.
+
+The report and the documentation show the same texts, so that every number in them comes from a CSV.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cmcts.reproduction.charts import LABELS, task_title
+
+Row = dict[str, Any]
+Texts = tuple[Sequence[str], Sequence[Sequence[str]]]  # header and lines
+PLANNERS = ("cmcts", "cc-mcp", "penalized")
+
+
+def number(value: Any, digits: int = 2) -> str:
+    """A number, or a dash where there is none."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def interval(row: Row, name: str, digits: int = 2) -> str:
+    """10.27 (9.92 to 10.62)."""
+    if row.get(name) is None:
+        return "-"
+    return f"{row[name]:.{digits}f} ({row[f'{name}_low']:.{digits}f} to {row[f'{name}_high']:.{digits}f})"
+
+
+def rate(row: Row) -> str:
+    """Violations in percent, with what the truth is at most."""
+    return "-" if row.get("violations") is None else f"{row['violations']:.1f} % (≤ {row['violations_high']:.1f})"
+
+
+def settings(row: Row) -> str:
+    """Whose."""
+    return "paper's" if row["settings"] == "paper" else "defaults"
+
+
+def missing(row: Row) -> str:
+    """Why there are no numbers."""
+    return row.get("missing") or ""
+
+
+def curves_table(rows: list[Row]) -> Texts:
+    """Reward, cost and violations of the three planners, a line for each number of iterations."""
+    keys = list(dict.fromkeys((row["settings"], row["task"], row["iterations"]) for row in rows))
+    found = {(row["settings"], row["task"], row["iterations"], row["planner"]): row for row in rows}
+    lines = []
+    for key in keys:
+        cells = [found[*key, planner] for planner in PLANNERS]
+        texts = [
+            missing(cell) or f"{number(cell['reward'])}, {number(cell['cost'])}, {cell['violations']:.0f} %"
+            for cell in cells
+        ]
+        lines.append((settings({"settings": key[0]}), task_title(key[1]), str(key[2]), *texts))
+    return ("settings", "map", "iterations", *(f"{LABELS[p]}: reward, cost, over budget" for p in PLANNERS)), lines
+
+
+def comparisons_table(rows: list[Row]) -> Texts:
+    """C-MCTS minus the others, with the interval; a star where C-MCTS does not earn more."""
+    rows = [row for row in rows if row["settings"] == "defaults"]
+    keys = list(dict.fromkeys((row["task"], row["iterations"]) for row in rows))
+    lines = []
+    for task, iterations in keys:
+        here = {row["against"]: row for row in rows if (row["task"], row["iterations"]) == (task, iterations)}
+        texts = []
+        for other in PLANNERS[1:]:
+            row = here[other]
+            if row["difference"] is None:
+                texts += ["-", "-"]
+                continue
+            star = "" if row["difference"] > 0 else " *"
+            texts.append(f"{row['difference']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f}){star}")
+            texts.append(f"{row['violations']:.1f} / {row['its_violations']:.1f} %")
+        lines.append((task_title(task), str(iterations), *texts))
+    header = [
+        column
+        for p in PLANNERS[1:]
+        for column in (f"reward, C-MCTS minus {LABELS[p]}", f"over budget, C-MCTS / {LABELS[p]}")
+    ]
+    return ("map", "iterations", *header), lines
+
+
+def against_paper_table(rows: list[Row]) -> Texts:
+    """The paper's rewards beside ours."""
+    header = ("map, planner", "paper (at iterations)", "ours, paper's settings, planner sees hidden values",
+              "ours, paper's settings, honest", "ours, defaults", "constrained optimum")  # fmt: skip
+    lines = [
+        (
+            f"{task_title(row['task'])}, {LABELS[row['planner']]}",
+            f"{number(row['paper'])} ({row['paper_iterations']})",
+            *(interval(row, f"{label}_reward") for label in ("leak", "paper_settings", "defaults")),
+            number(row["optimum"]),
+        )
+        for row in rows
+    ]
+    return header, lines
+
+
+def leak_table(rows: list[Row]) -> Texts:
+    """With and without the hidden values in view."""
+    keys = list(dict.fromkeys((row["task"], row["planner"], row["iterations"]) for row in rows))
+    found = {(row["task"], row["planner"], row["iterations"], row["sees"]): row for row in rows}
+    lines = []
+    for task, planner, iterations in keys:
+        honest, leak = (found[task, planner, iterations, sees] for sees in ("beliefs", "hidden values"))
+        texts = [
+            missing(cell) or f"{interval(cell, 'reward')}, {number(cell['cost'])}, {cell['violations']:.0f} %"
+            for cell in (honest, leak)
+        ]
+        lines.append((task_title(task), LABELS[planner], str(iterations), *texts))
+    return ("map", "planner", "iterations", "sees beliefs: reward, cost, over budget",
+            "sees hidden values: reward, cost, over budget"), lines  # fmt: skip
+
+
+def ablation_table(rows: list[Row]) -> Texts:
+    """Cost and violations of each ablation."""
+    return ("ablation", "line", "settings", "iterations", "reward", "cost", "over budget"), [
+        (row["panel"], row["label"], settings(row), str(row["iterations"]), missing(row) or interval(row, "reward"),
+         interval(row, "cost"), rate(row))
+        for row in rows
+    ]  # fmt: skip
+
+
+def equal_reward_table(rows: list[Row]) -> Texts:
+    """Iterations for equal reward, with wall time."""
+    return ("map", "planner", "paper: iterations", "paper: reward", "ours: iterations", "ours: reward", "cost",
+            "over budget", "ms a decision"), [
+        (task_title(row["task"]), LABELS[row["planner"]], "N/A" if row["paper_iterations"] is None else
+         str(row["paper_iterations"]), number(row["paper_reward"]),
+         str(row["iterations"]) if row["reached"] else f"not by {row['iterations']}",
+         interval(row, "reward"), number(row["cost"]),
+         "-" if row["violations"] is None else f"{row['violations']:.1f} %", number(row["decision_ms"]))
+        for row in rows
+    ]  # fmt: skip
+
+
+def safe_gridworld_table(rows: list[Row]) -> Texts:
+    """Reward and violations."""
+    return ("planner", "settings", "iterations", "episodes", "reward", "over budget", "over budget in the paper"), [
+        (LABELS[row["planner"]], settings(row), str(row["iterations"]), str(row["episodes"]),
+         missing(row) or interval(row, "reward"),
+         "-" if row["violations"] is None else
+         f"{row['violations']:.1f} % ({row['violations_low']:.2f} to {row['violations_high']:.2f})",
+         f"{row['paper_violations']:.0f} %")
+        for row in rows
+    ]  # fmt: skip
+
+
+def grid_search_table(rows: list[Row]) -> Texts:
+    """One line a training."""
+    return ("alpha0", "epsilon", "rounds", "training [s]", "reward", "cost", "over budget"), [
+        (number(row["alpha0"], 0), number(row["epsilon"], 1), str(row["rounds"]), number(row["seconds"], 0),
+         missing(row) or interval(row, "reward"), interval(row, "cost"), rate(row))
+        for row in rows
+    ]  # fmt: skip
+
+
+def training_table(rows: list[Row]) -> Texts:
+    """Hyperparameters and what training took."""
+    return ("task", "settings", "rule", "alpha0", "epsilon", "sigma_max", "target", "iterations", "tolerance", "rounds",
+            "episodes", "simulations [millions]", "time [s]"), [
+        (task_title(row["task"]), settings(row), str(row["rule"]),
+         "-" if row["rule"] == "bracket" else number(row["alpha0"], 0), number(row["epsilon"], 1),
+         number(row["sigma_max"], 1), str(row["target"]), str(row["iterations"]),
+         number(row["tolerance"]) if row["feasible"] else "no feasible critic", str(row["rounds"]),
+         str(row["episodes"]), "-" if row["simulations"] is None else f"{row['simulations'] / 1e6:.1f}",
+         number(row["seconds"], 0))
+        for row in rows
+    ]  # fmt: skip
+
+
+def multipliers_table(rows: list[Row]) -> Texts:
+    """lambda* of each map."""
+    return ("task", "settings", "lambda*"), [
+        (task_title(row["task"]) + (", hidden values in view" if row["task"].endswith("leak") else ""), settings(row),
+         number(row["multiplier"]))
+        for row in rows
+    ]  # fmt: skip
+
+
+def options_table(rows: list[Row]) -> Texts:
+    """What each departure from the paper is worth."""
+    return ("task", "option", "reward", "cost", "over budget", "rounds", "training [s]"), [
+        (task_title(row["task"]), row["option"], missing(row) or interval(row, "reward"), interval(row, "cost"),
+         rate(row), str(row["rounds"]), number(row["seconds"], 0))
+        for row in rows
+    ]  # fmt: skip
+
+
+TEXTS: dict[str, Callable[[list[Row]], Texts]] = {
+    "against_paper": against_paper_table,
+    "curves": curves_table,
+    "comparisons": comparisons_table,
+    "multipliers": multipliers_table,
+    "leak": leak_table,
+    "ablation": ablation_table,
+    "equal_reward": equal_reward_table,
+    "safe_gridworld": safe_gridworld_table,
+    "grid_search": grid_search_table,
+    "training": training_table,
+    "options": options_table,
+}
+
+
+def markdown_table(name: str, rows: list[Row]) -> str:
+    """A table of the page as Markdown, for the documentation."""
+    header, lines = TEXTS[name](rows)
+    marks = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (header, marks, *lines))
