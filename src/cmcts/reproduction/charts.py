@@ -22,7 +22,13 @@ Rows = Sequence[dict[str, Any]]
 
 STYLES = {"cmcts": ("o", "-"), "cc-mcp": ("s", "--"), "penalized": ("^", ":")}
 LABELS = {**NAMES, "penalized": "MCTS(λ*)"}
-PAPER_SAFE: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 10, "legend.fontsize": 9, "svg.fonttype": "none"}
+PAPER_SAFE: dict[Any, Any] = {
+    "svg.hashsalt": "cmcts",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "legend.fontsize": 9,
+    "svg.fonttype": "none",
+}
 
 
 def task_title(task: str) -> str:
@@ -180,8 +186,8 @@ def _iterations_axis(axes: Axes, rows: Rows, last: bool) -> None:
 
 def _budget(axes: Axes, budget: float) -> None:
     axes.axhline(budget, color=INK, ls=(0, (1, 1)), lw=1)
-    axes.annotate("budget", (0.99, budget), xycoords=("axes fraction", "data"), xytext=(0, 2),
-                  textcoords="offset points", ha="right", fontsize=7.5, color=INK)  # fmt: skip
+    axes.annotate("budget", (1.0, budget), xycoords=("axes fraction", "data"), xytext=(2, 0), rotation=90,
+                  textcoords="offset points", ha="left", va="center", fontsize=7, color=INK)  # fmt: skip
 
 
 def _legend(figure: Figure, panels: list[list[Axes]]) -> None:

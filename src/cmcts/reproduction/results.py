@@ -108,6 +108,9 @@ def leaking_curves(run: Reproduction, scale: Scale) -> Rows:
     ]
 
 
+COMPARED = ("difference", "low", "high", "cost", "its_cost", "violations", "its_violations")
+
+
 def comparisons(run: Reproduction, scale: Scale) -> Rows:
     """C-MCTS minus each other planner on the same worlds, with the bootstrap interval of the difference."""
     rows = []
@@ -122,19 +125,18 @@ def comparisons(run: Reproduction, scale: Scale) -> Rows:
         mine, its = performance(run, ours), performance(run, theirs)
         about = {"task": task, "settings": variant, "against": other, "iterations": n}
         if mine["missing"] or its["missing"]:
-            rows.append({**about, **dict.fromkeys(("difference", "low", "high", "violations", "its_violations"))})
+            rows.append({**about, **dict.fromkeys(COMPARED)})
             continue
         difference = paired_difference(run.rewards(ours), run.rewards(theirs))
-        rows.append(
-            {
-                **about,
-                "difference": difference.mean,
-                "low": difference.interval.low,
-                "high": difference.interval.high,
-                "violations": mine["violations"],
-                "its_violations": its["violations"],
-            }
+        compared = (
+            difference.mean,
+            *difference.interval,
+            mine["cost"],
+            its["cost"],
+            mine["violations"],
+            its["violations"],
         )
+        rows.append({**about, **dict(zip(COMPARED, compared, strict=True))})
     return rows
 
 

@@ -64,22 +64,23 @@ def comparisons_table(rows: list[Row]) -> Texts:
     lines = []
     for task, iterations in keys:
         here = {row["against"]: row for row in rows if (row["task"], row["iterations"]) == (task, iterations)}
-        texts = []
-        for other in PLANNERS[1:]:
-            row = here[other]
-            if row["difference"] is None:
-                texts += ["-", "-"]
-                continue
-            star = "" if row["difference"] > 0 else " *"
-            texts.append(f"{row['difference']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f}){star}")
-            texts.append(f"{row['violations']:.1f} / {row['its_violations']:.1f} %")
+        texts = [text for other in PLANNERS[1:] for text in _comparison(here[other])]
         lines.append((task_title(task), str(iterations), *texts))
     header = [
-        column
-        for p in PLANNERS[1:]
-        for column in (f"reward, C-MCTS minus {LABELS[p]}", f"over budget, C-MCTS / {LABELS[p]}")
+        column for p in PLANNERS[1:] for column in (f"reward, minus {LABELS[p]}", "cost: ours, its", "over budget")
     ]
     return ("map", "iterations", *header), lines
+
+
+def _comparison(row: Row) -> tuple[str, str, str]:
+    if row["difference"] is None:
+        return "-", "-", "-"
+    star = "" if row["difference"] > 0 else " *"
+    return (
+        f"{row['difference']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f}){star}",
+        f"{row['cost']:.2f}, {row['its_cost']:.2f}",
+        f"{row['violations']:.1f}, {row['its_violations']:.1f} %",
+    )
 
 
 def against_paper_table(rows: list[Row]) -> Texts:
