@@ -183,9 +183,9 @@ def multipliers_table(rows: list[Row]) -> Texts:
 
 def options_table(rows: list[Row]) -> Texts:
     """What each departure from the paper is worth."""
-    return ("task", "option", "reward", "cost", "over budget", "rounds", "training [s]"), [
+    return ("task", "option", "reward", "cost", "over budget", "rounds"), [
         (task_title(row["task"]), row["option"], missing(row) or interval(row, "reward"), interval(row, "cost"),
-         rate(row), str(row["rounds"]), number(row["seconds"], 0))
+         rate(row), str(row["rounds"]))
         for row in rows
     ]  # fmt: skip
 
