@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 
 from cmcts.errors import InvalidInput
@@ -170,3 +173,29 @@ def test_a_reward_that_was_not_reached_is_named_so():
            "violations": 35.0, "decision_ms": 20.0}  # fmt: skip
     assert equal_reward_table([row])[1][0][2:6] == ("N/A", "-", "not by 16384", "7.50 (7.00 to 8.00)")
     assert markdown_table("equal_reward", [row]).splitlines()[2].startswith("| RockSample(15,15) | CC-MCP | N/A |")
+
+
+@pytest.mark.slow
+def test_a_killed_reproduction_goes_on_and_gives_the_same_numbers(tmp_path):
+    command = [sys.executable, "-m", "cmcts", "reproduce", "safe-gridworld", "--quick", "--out"]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
+    dice, kills = np.random.default_rng(), 0
+    while True:
+        process = subprocess.Popen(
+            [*command, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            assert process.wait(timeout=dice.uniform(5, 40)) == 0
+            break
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+    assert kills > 0
+    whole, killed = (Reproduction(tmp_path / name, quick=True, seed=0) for name in ("whole", "killed"))
+    assert records(killed) == records(whole)
+    for table in ("safe_gridworld", "visits"):
+        rows = [read_rows(run.path / "tables" / f"{table}.csv") for run in (whole, killed)]
+        assert [{k: v for k, v in row.items() if k != "decision_ms"} for row in rows[0]] == [
+            {k: v for k, v in row.items() if k != "decision_ms"} for row in rows[1]
+        ]
