@@ -16,7 +16,8 @@ class FieldComments(Extension):
 
     def on_attribute_instance(self, *, node: ast.AST | ObjectNode, attr: Attribute, **_: Any) -> None:
         """See whether the field's last line ends with a comment."""
-        if attr.docstring is not None or not isinstance(node, ast.AST) or not attr.lines:
+        in_class = attr.parent is not None and attr.parent.is_class
+        if attr.docstring is not None or not in_class or not isinstance(node, ast.AST) or not attr.lines:
             return
         comment = COMMENT.search(attr.lines[-1])
         if comment:
