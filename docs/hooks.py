@@ -12,6 +12,7 @@ import os
 import re
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -20,6 +21,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parent.parent
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>([,.;:)]*)', re.DOTALL)
 BLOCK = re.compile(r'<div class="arithmatex">\\\[(.*?)\\\]</div>', re.DOTALL)
+WIDTH = 88  # of the help of a command
 OPTIONS = re.compile(r"^<!-- options of (\w+) -->$", re.MULTILINE)
 
 
@@ -47,10 +49,11 @@ def mathml(escaped: str, display: str) -> str:
 
 def options(command: str) -> str:
     """The help of a command, as wide as a page."""
-    os.environ["COLUMNS"] = "88"
+    os.environ["COLUMNS"] = str(WIDTH)
     from cmcts.cli import main
 
     printed = io.StringIO()
     with redirect_stdout(printed), suppress(SystemExit):
         main([command, "--help"])
-    return printed.getvalue().strip()
+    lines = printed.getvalue().strip().splitlines()
+    return "\n".join(fill(line, WIDTH) if len(line) > WIDTH else line for line in lines)
