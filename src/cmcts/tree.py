@@ -21,7 +21,7 @@ PRUNED = -2  # in action_visits: the critic found the action unsafe
 
 
 class Tree(NamedTuple):
-    """N nodes, S state numbers, A actions, M constraints. Arrays with A*M columns hold constraint m of a at a*M + m."""
+    """N nodes, S state numbers, A actions, M constraints. With `A*M` columns, constraint m of a is at `a*M + m`."""
 
     count: NDArray[np.int64]  # type: ignore[assignment]  # [1] nodes in use; hides tuple.count
     peak_depth: NDArray[np.int64]  # [1] depth of the deepest node
