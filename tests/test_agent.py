@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from cmcts.agent import Agent, act_together
+from cmcts.compilation import python_function
 from cmcts.critic import immediate_costs_only
 from cmcts.envs.rocksample import rocksample_model
 from cmcts.envs.safe_gridworld import safe_gridworld_model
 from cmcts.errors import InvalidInput
 from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS, SearchSettings
+from cmcts.random import stream
 from models import random_ensemble, random_table, table_model
 
 SHORT = SearchSettings(horizon=20)
@@ -145,24 +147,30 @@ def test_reusing_the_tree_survives_a_surprise():
     assert decision.visits.sum() == 99
 
 
-def test_agents_together_decide_as_they_do_alone():
+@pytest.mark.parametrize("reuse_tree", [False, True])
+def test_agents_together_decide_as_they_do_alone(reuse_tree):
     model = rocksample_model(5, 7)
     planner = CCMCP(model, SHORT)
 
     def agents():
-        return [Agent(planner, budget, rng=seed, iterations=40) for seed, budget in enumerate((0.0, 0.5, 1.0, 2.0))]
+        budgets = enumerate((0.0, 0.5, 1.0, 2.0))
+        return [Agent(planner, budget, rng=seed, iterations=40, reuse_tree=reuse_tree) for seed, budget in budgets]
 
     states = np.stack([model.start_state()] * 4)
     states[:, 0] = range(4)
     together, alone = agents(), agents()
-    for _ in range(2):
+    for turn in range(2):
         batch = act_together(together, states, threads=2)
         single = [agent.act(state) for agent, state in zip(alone, states, strict=True)]
         for ours, theirs in zip(batch, single, strict=True):
             assert (ours.action, ours.visits.tolist()) == (theirs.action, theirs.visits.tolist())
             assert ours.multipliers.tolist() == theirs.multipliers.tolist()
+            assert (ours.visits.sum() >= 40) == (turn == 1 and reuse_tree), "the tree of the first turn goes on"
         for one, other in zip(together, alone, strict=True):
             assert one.observe(0.25).tolist() == other.observe(0.25).tolist()
+        states = np.stack([decision.model.start_state() for decision in batch])
+        for state, before, decision in zip(states, [d.state for d in batch], batch, strict=True):
+            python_function(model.step)(model.params, before, decision.action, stream(0), state, np.zeros(1))
 
 
 def test_an_override_is_certain():

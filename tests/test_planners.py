@@ -441,6 +441,24 @@ def test_a_model_that_leads_nowhere_is_named():
         PenalizedMCTS(model, 1.0, search).plan([0.0, 0.0], 0.0, iterations=20)
 
 
+def lost_on_the_way(params, state, action, rng, next_state, costs):
+    """One step leads to (1, 1), the next is not finite, and so are all that follow."""
+    next_state[0] = 1.0 if state[0] == 0.0 else math.nan
+    next_state[1] = 1.0
+    costs[0] = 0.0
+    return 0.0, False
+
+
+@pytest.mark.parametrize("rollout", ["uniform", "directed"])
+def test_a_rollout_that_leads_nowhere_is_named(rollout):
+    """The tree has not got there yet: one simulation sees the root alone."""
+    model = dataclasses.replace(table_model(random_table(0)), step=lost_on_the_way)
+    model._warned.append("run uncompiled: it is not worth a compilation")
+    search = SearchSettings(horizon=2, rollout=rollout)
+    with pytest.raises(ModelError, match=r"finite next state, got .* for action \d in state \[1\.0, 1\.0\]$"):
+        PenalizedMCTS(model, 1.0, search).plan([0.0, 0.0], 0.0, iterations=1)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -15,6 +15,7 @@ from numba import config
 pytest.importorskip("jax")
 
 from cmcts import bundle as bundles
+from cmcts.dataset import as_batch
 from cmcts.errors import InvalidInput
 from cmcts.evaluation import Transitions
 from cmcts.learning import CriticSettings
@@ -24,12 +25,6 @@ from cmcts.tasks import make
 from cmcts.training import (
     Silence,
     TrainingSettings,
-    as_batch,
-    best_feasible,
-    held_out_mask,
-    hopeless,
-    is_feasible,
-    monte_carlo_costs,
     paper_settings,
     run_config,
     settings_from_config,
@@ -134,59 +129,6 @@ def test_a_run_of_another_task_or_version_is_not_resumed(finished):
 def test_settings_survive_the_run_folder(finished):
     path, _ = finished
     assert settings_from_config(TASK, RunFolder.open(path).config, path) == small_settings()
-
-
-def evaluation(**figures):
-    row = {"feasible": True, "reward_mean": 10.0, "reward_se": 0.4, "violations": 0, "tolerance": 0.05, "round": 0}
-    return row | figures
-
-
-def test_the_best_feasible_critic_is_kept_and_ties_go_to_the_safer():
-    timid, good = evaluation(reward_mean=5.0, round=0), evaluation(reward_mean=9.0, round=1)
-    reckless = evaluation(reward_mean=12.0, feasible=False, round=2)
-    assert best_feasible([timid, good, reckless]) is good
-    assert best_feasible([reckless]) is None
-    safer = evaluation(reward_mean=9.95, tolerance=0.02)
-    assert best_feasible([evaluation(), safer]) is safer
-    clean = evaluation(reward_mean=9.95)
-    assert best_feasible([evaluation(violations=3), clean]) is clean
-
-
-def test_feasible_means_mean_plus_one_standard_error():
-    costs = np.array([[0.8], [1.2]] * 8)  # mean 1, standard error 0.0516...
-    assert not is_feasible(costs, np.array([1.0]))
-    assert not is_feasible(costs, np.array([1.05]))
-    assert is_feasible(costs, np.array([1.06]))
-    assert is_feasible(np.zeros((5, 1)), np.array([0.0]))
-
-
-def test_an_evaluation_that_cannot_matter_is_cut_short():
-    class Part:
-        def __init__(self, costs, rewards):
-            self.costs, self.rewards = np.array(costs)[:, None], np.array(rewards)
-
-    spent = [Part([0.0, 1.0, 0.0], [5.0, 5.0, 5.0])]
-    assert hopeless(spent, np.array([0.0]), 100, None)  # a budget of zero is broken once and for all
-    assert not hopeless(spent, np.array([0.5]), 100, None)
-    assert hopeless(spent, np.array([0.5]), 100, evaluation(reward_mean=9.0))
-    assert not hopeless(spent, np.array([0.5]), 100, evaluation(reward_mean=4.0))
-
-
-def test_monte_carlo_costs_by_hand():
-    empty = np.zeros(4)
-    part = Transitions(
-        states=np.zeros((4, 1)),
-        actions=np.zeros(4, np.int32),
-        costs=np.array([[1.0], [2.0], [4.0], [8.0]]),
-        rewards=empty,
-        next_states=np.zeros((4, 1)),
-        next_actions=np.zeros(4, np.int32),
-        terminal=np.array([False, True, False, False]),
-        last=np.array([False, True, False, True]),
-    )
-    assert monte_carlo_costs([part], 0.5)[:, 0].tolist() == [2.0, 2.0, 8.0, 8.0]
-    mask = held_out_mask([part], 0.5, seed=1)
-    assert mask[0] == mask[1] and mask[2] == mask[3]  # whole episodes
 
 
 def test_the_paper_s_settings_are_the_paper_s():

@@ -89,16 +89,6 @@ class Agent:
 
 def act_together(agents: Sequence[Agent], states: ArrayLike, threads: int | None = None) -> list[Decision]:
     """Let many agents of one planner decide at once, over all cores; the same decisions as one after the other."""
-    first = agents[0]
-    decisions = first.planner.plan_batch(
-        states,
-        np.stack([agent.budget for agent in agents]),
-        iterations=first.iterations,
-        seconds=first.seconds,
-        rngs=[agent.rng for agent in agents],
-        multipliers=np.stack([agent.multipliers for agent in agents]),
-        threads=threads,
-    )
-    for agent, decision in zip(agents, decisions, strict=True):
-        agent.decision, agent.multipliers = decision, decision.multipliers
-    return decisions
+    rows = np.asarray(states)
+    expect(len(rows) == len(agents), f"{len(agents)} states, one an agent", len(rows))
+    return agents[0].planner.in_threads(lambda index: agents[index].act(rows[index]), len(agents), threads)

@@ -15,7 +15,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -222,7 +222,6 @@ class Planner:
         rows = _rows(budgets, count, "budgets")
         weights = [None] * count if multipliers is None else list(_rows(multipliers, count, "multipliers"))
         expect(len(rngs) == count, f"{count} seeds or streams, one a state", len(rngs))
-        expect(threads is None or threads >= 1, "threads >= 1", threads)
 
         def plan_one(index: int) -> Decision:
             return self.plan(
@@ -234,6 +233,11 @@ class Planner:
                 multipliers=weights[index],
             )
 
+        return self.in_threads(plan_one, count, threads)
+
+    def in_threads(self, plan_one: Callable[[int], Decision], count: int, threads: int | None) -> list[Decision]:
+        """`plan_one` of 0 ... count - 1, over all cores: kernels release the interpreter lock."""
+        expect(threads is None or threads >= 1, "threads >= 1", threads)
         workers = min(threads or os.cpu_count() or 1, max(count, 1))
         if workers == 1 or not self.model.compiles:
             return [plan_one(index) for index in range(count)]

@@ -14,9 +14,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cmcts.compilation import entry_point, kernel
+from cmcts.memo import remembered
 from cmcts.pruning import ROUNDING, immediate_costs, prune, trusted
 from cmcts.random import below
 from cmcts.tree import ILLEGAL, NO_NODE, ROOT, add_node, find_child
@@ -45,93 +45,6 @@ class Rules(NamedTuple):
     multiplier_max: float
 
 
-class Memo(NamedTuple):
-    """A small table of critic outputs by state, kept from search to search; K slots, a newcomer evicts.
-
-    Guarded rollouts ask the critic about every state they pass, and on small problems these are always the same.
-    """
-
-    key: NDArray[np.float64]  # [S] the state looked up
-    bits: NDArray[np.uint64]  # [S] the same memory
-    used: NDArray[np.bool_]  # [K]
-    states: NDArray[np.float64]  # [K, S]
-    mean: NDArray[np.float32]  # [K, A*M]
-    sigma: NDArray[np.float32]  # [K, A*M]
-
-
-MEMO_BITS = 10
-_HASH_PRIME, _HASH_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - MEMO_BITS)
-
-
-def memo(state_size: int, outputs: int) -> Memo:
-    """An empty table."""
-    key, slots = np.zeros(state_size), 1 << MEMO_BITS
-    return Memo(
-        key,
-        key.view(np.uint64),
-        np.zeros(slots, np.bool_),
-        np.zeros((slots, state_size)),
-        np.zeros((slots, outputs), np.float32),
-        np.zeros((slots, outputs), np.float32),
-    )
-
-
-class Workspace(NamedTuple):
-    """What one search writes to besides its tree; H is the horizon."""
-
-    legal: NDArray[np.int64]  # [A]
-    state: NDArray[np.float64]  # [S] of the leaf, after `select`
-    next_state: NDArray[np.float64]  # [S]
-    rollout_state: NDArray[np.float64]  # [S]
-    sample_state: NDArray[np.float64]  # [S] next states that only their costs are wanted of
-    costs: NDArray[np.float64]  # [M]
-    path_costs: NDArray[np.float64]  # [M] C_path of the leaf, after `select`
-    rollout_costs: NDArray[np.float64]  # [M] mean over the leaf's rollouts, discounted to the leaf
-    spent: NDArray[np.float64]  # [M] discounted costs of one rollout so far
-    floor: NDArray[np.float64]  # [M]
-    overrun: NDArray[np.float64]  # [A]
-    features: NDArray[np.float32]  # [F]
-    memo: Memo  # what the critic said of states seen lately
-    scratch: NDArray[np.float32]  # [4, width] for the critic
-    discounts: NDArray[np.float64]  # [H + 2] gamma^t
-    path_nodes: NDArray[np.int64]  # [H + 1]
-    path_actions: NDArray[np.int64]  # [H + 1]
-    path_rewards: NDArray[np.float64]  # [H + 1]
-    path_step_costs: NDArray[np.float64]  # [H + 1, M]
-    fault: NDArray[np.float64]  # [3 + S + M] a flag, then state, action, reward and costs of a bad step
-
-
-def workspace(
-    state_size: int, action_count: int, cost_count: int, feature_count: int, width: int, horizon: int, discount: float
-) -> Workspace:
-    """Allocate the scratch memory of one search."""
-    s, a, m = state_size, action_count, cost_count
-    # Running products, as every other discount in the kernels, and not powers: they round alike.
-    discounts = np.cumprod(np.concatenate(([1.0], np.full(horizon + 1, discount))), dtype=np.float64)
-    return Workspace(
-        legal=np.zeros(a, np.int64),
-        state=np.zeros(s),
-        next_state=np.zeros(s),
-        rollout_state=np.zeros(s),
-        sample_state=np.zeros(s),
-        costs=np.zeros(m),
-        path_costs=np.zeros(m),
-        rollout_costs=np.zeros(m),
-        spent=np.zeros(m),
-        floor=np.zeros(m),
-        overrun=np.zeros(a),
-        features=np.zeros(feature_count, np.float32),
-        memo=memo(s, a * m),
-        scratch=np.zeros((4, width), np.float32),
-        discounts=discounts,
-        path_nodes=np.zeros(horizon + 1, np.int64),
-        path_actions=np.zeros(horizon + 1, np.int64),
-        path_rewards=np.zeros(horizon + 1),
-        path_step_costs=np.zeros((horizon + 1, m)),
-        fault=np.zeros(3 + s + m),
-    )
-
-
 @kernel
 def take_step(model, params, state, action, rng, next_state, scale, account, work):
     """`model.step`, its costs charged to `account` at `scale`; a reward or cost that cannot be is noted as a fault."""
@@ -143,6 +56,15 @@ def take_step(model, params, state, action, rng, next_state, scale, account, wor
             note_fault(state, action, reward, work)
         account[m] += scale * work.costs[m]
     return reward, terminal
+
+
+@kernel
+def is_finite(state):
+    """Whether a model may be asked about this state: it may index with it."""
+    for k in range(state.shape[0]):
+        if not math.isfinite(state[k]):
+            return False
+    return True
 
 
 @kernel
@@ -260,10 +182,9 @@ def select(model, params, tree, multipliers, rules, work, rng):
             work.path_step_costs[depth, m] = work.costs[m]
         depth += 1
         if child == NO_NODE:
-            for k in range(size):
-                if not math.isfinite(work.state[k]):
-                    note_fault(tree.states[node], action, reward, work)
-                    terminal = True  # a model cannot be asked about such a state: it may index with it
+            if not is_finite(work.state):
+                note_fault(tree.states[node], action, reward, work)
+                terminal = True
             if tree.count[0] < tree.parent.shape[0]:
                 child = add_node(tree, work.state, node, action, depth, terminal, reward, work.costs, work.path_costs)
         node = child
@@ -290,28 +211,6 @@ def expand(model, params, critic, critic_params, tree, node, budget, rules, work
         model.features(params, tree.states[node], work.features)
         critic.predict(critic_params, work.features, work.scratch, tree.critic_mean[node], tree.critic_sigma[node])
         prune(model, params, tree, node, count, budget, rules, work, rng)
-
-
-@kernel
-def remembered(model, params, critic, critic_params, state, work):
-    """The slot of `work.memo` with the critic's outputs for `state`, evaluated now if it is not there."""
-    table = work.memo
-    code = np.uint64(0)
-    for k in range(state.shape[0]):
-        table.key[k] = state[k]
-        code = (code ^ table.bits[k]) * _HASH_PRIME
-        code = code ^ (code >> np.uint64(29))
-    slot = np.int64((code * _HASH_PRIME) >> _HASH_SHIFT)
-    known = table.used[slot]
-    for k in range(state.shape[0]):
-        known = known and table.states[slot, k] == state[k]
-    if not known:
-        table.used[slot] = True
-        for k in range(state.shape[0]):
-            table.states[slot, k] = state[k]
-        model.features(params, state, work.features)
-        critic.predict(critic_params, work.features, work.scratch, table.mean[slot], table.sigma[slot])
-    return slot
 
 
 @kernel
@@ -365,32 +264,36 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
     state, next_state = work.rollout_state, work.next_state
     for k in range(state.shape[0]):
         state[k] = work.state[k]
+    action, reward = NO_NODE, 0.0
     if not (rules.thrifty_rollout or rules.own_rollout):
         # Uniform rollouts are the longest: a loop of their own, without the tests below, makes them 3 % faster.
         for _ in range(leaf_depth, rules.horizon):
             action = work.legal[below(rng, model.legal_actions(params, state, work.legal))]
             reward, terminal = take_step(model, params, state, action, rng, next_state, scale, work.spent, work)
             total += scale * reward
+            state, next_state = next_state, state
             if terminal:
                 break
             scale *= rules.discount
+    else:
+        for _ in range(leaf_depth, rules.horizon):
+            if rules.thrifty_rollout:
+                action = thrifty_action(
+                    model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng
+                )
+                if action == NO_NODE:
+                    break
+            else:
+                action = model.rollout_action(params, state, rng)
+            reward, terminal = take_step(model, params, state, action, rng, next_state, scale, work.spent, work)
+            total += scale * reward
             state, next_state = next_state, state
-        return total
-    for _ in range(leaf_depth, rules.horizon):
-        if rules.thrifty_rollout:
-            action = thrifty_action(
-                model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng
-            )
-            if action == NO_NODE:
+            if terminal:
                 break
-        else:
-            action = model.rollout_action(params, state, rng)
-        reward, terminal = take_step(model, params, state, action, rng, next_state, scale, work.spent, work)
-        total += scale * reward
-        if terminal:
-            break
-        scale *= rules.discount
-        state, next_state = next_state, state
+            scale *= rules.discount
+    # Only the last state is looked at: what is not finite mostly stays so, and a look at every step costs 5 % of speed.
+    if not is_finite(state):
+        note_fault(next_state, action, reward, work)
     return total
 
 

@@ -17,8 +17,9 @@ from cmcts.critic import SafetyCritic
 from cmcts.errors import InvalidInput
 from cmcts.model import Model
 from cmcts.random import Stream
-from cmcts.search import Rules, workspace
+from cmcts.search import Rules
 from cmcts.tree import NO_NODE, ROOT, Tree, add_node, allocate, find_child, reroot
+from cmcts.workspace import workspace
 
 _add_node, _find_child = uncompiled(add_node), uncompiled(find_child)
 

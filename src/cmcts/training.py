@@ -29,14 +29,15 @@ from numpy.typing import NDArray
 from cmcts import bundle as bundles
 from cmcts.bundle import Bundle, model_digest
 from cmcts.critic import SafetyCritic, ensemble
+from cmcts.dataset import as_batch, concatenate, held_out_figures, held_out_mask
 from cmcts.errors import InvalidInput, expect
 from cmcts.evaluation import Episodes, Transitions, run_episodes
-from cmcts.learning import Arrays, Batch, CriticSettings, feasible_value, fit, forward, td_target
-from cmcts.model import Model
+from cmcts.learning import Batch, CriticSettings, fit
 from cmcts.multipliers import Measurement, MultiplierSettings, next_multipliers
 from cmcts.planners import CMCTS, PenalizedMCTS, Planner, SearchSettings
-from cmcts.pruning import ROUNDING, PruningSettings
+from cmcts.pruning import PruningSettings
 from cmcts.runs import RunFolder
+from cmcts.selection import best_feasible, hopeless, is_feasible
 from cmcts.statistics import standard_error
 from cmcts.tasks import Task
 from cmcts.version import __version__
@@ -189,37 +190,6 @@ def train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Repo
     bundle = trainer.bundle(best, rounds)
     bundles.save(bundle, run.path)
     return Outcome(bundle, best, rounds)
-
-
-def best_feasible(evaluations: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The feasible evaluation with the highest reward; between rewards that are hardly different, the safer one.
-
-    Evaluations share their worlds, so a quarter of the standard error already tells them apart. Safer: fewer episodes
-    over budget, then the smaller tolerance.
-    """
-    feasible = [row for row in evaluations if row["feasible"]]
-    if not feasible:
-        return None
-    top = max(feasible, key=lambda row: row["reward_mean"])
-    close = [row for row in feasible if row["reward_mean"] >= top["reward_mean"] - 0.25 * top["reward_se"]]
-    return min(close, key=lambda row: (row["violations"], row["tolerance"], -row["reward_mean"]))
-
-
-def is_feasible(costs: NDArray[np.float64], budget: NDArray[np.float64]) -> bool:
-    """Whether the mean costs, plus one standard error each, are within the budget; costs are [N, M]."""
-    errors = np.array([standard_error(costs[:, m]) for m in range(len(budget))])
-    return bool((costs.mean(axis=0) + errors <= budget + ROUNDING).all())
-
-
-def hopeless(parts: list[Episodes], budget: NDArray[np.float64], total: int, best: dict[str, Any] | None) -> bool:
-    """Whether the rest of an evaluation cannot matter: it is infeasible even if no further episode costs anything, or
-    its reward is clearly below that of the best feasible critic.
-    """
-    costs = np.concatenate([part.costs for part in parts])
-    rewards = np.concatenate([part.rewards for part in parts])
-    if not is_feasible(np.concatenate([costs, np.zeros((total - len(costs), costs.shape[1]))]), budget):
-        return True
-    return best is not None and bool(rewards.mean() + 3 * standard_error(rewards) < best["reward_mean"])
 
 
 class _Trainer:
@@ -428,85 +398,6 @@ class _Trainer:
 def stage_seed(seed: int, *words: int) -> int:
     """The seed of one stage, far from every other stage's and from the plain seeds of evaluations."""
     return int(np.random.SeedSequence((seed, *words), spawn_key=(7,)).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-def as_batch(model: Model, transitions: Transitions) -> Batch:
-    """Transitions as the learner sees them."""
-    legal = np.zeros((len(transitions), model.action_count), np.bool_)
-    for row, state in enumerate(transitions.next_states):
-        if not transitions.terminal[row]:
-            legal[row, model.legal(state)] = True
-    return Batch(
-        features=np.stack([model.feature_vector(state) for state in transitions.states]),
-        actions=transitions.actions.astype(np.int32),
-        costs=transitions.costs.astype(np.float32),
-        next_features=np.stack([model.feature_vector(state) for state in transitions.next_states]),
-        next_actions=np.maximum(transitions.next_actions, 0).astype(np.int32),
-        next_legal=legal | transitions.terminal[:, None],  # never an empty minimum
-        continues=(~transitions.terminal).astype(np.float32),
-    )
-
-
-def concatenate(batches: list[Batch]) -> Batch:
-    """One batch of many."""
-    return Batch(*(np.concatenate(columns) for columns in zip(*batches, strict=True)))
-
-
-def held_out_mask(data: list[Transitions], share: float, seed: int) -> NDArray[np.bool_]:
-    """Which transitions belong to held-out episodes."""
-    last = np.concatenate([part.last for part in data])
-    episode = np.concatenate([[0], np.cumsum(last)[:-1]])
-    chosen = np.random.default_rng(seed).random(int(last.sum())) < share
-    return np.asarray(chosen[episode])
-
-
-def monte_carlo_costs(data: list[Transitions], discount: float) -> NDArray[np.float64]:
-    """Discounted cost from each step to the end of its episode, [T, M]."""
-    costs = np.concatenate([part.costs for part in data])
-    last = np.concatenate([part.last for part in data])
-    returns = np.zeros_like(costs)
-    ahead = np.zeros(costs.shape[1])
-    for row in range(len(costs) - 1, -1, -1):
-        ahead = costs[row] + (0.0 if last[row] else discount) * ahead
-        returns[row] = ahead
-    return returns
-
-
-def held_out_figures(
-    arrays: Arrays,
-    data: Batch,
-    transitions: list[Transitions],
-    held_out: NDArray[np.bool_],
-    settings: CriticSettings,
-    discount: float,
-) -> dict[str, Any]:
-    """Squared temporal-difference error and calibration of mean and sigma on episodes the critic has not seen."""
-    if not held_out.any():
-        return {}
-    rows = Batch(*(column[held_out] for column in data))
-    cost_count = rows.costs.shape[-1]
-    values = forward(arrays, rows.features, cost_count)
-    ahead = forward(arrays, rows.next_features, cost_count)
-    index = np.arange(len(rows.actions))
-    if settings.target == "sarsa":
-        next_value = ahead.mean(axis=0)[index, rows.next_actions]
-    else:
-        next_value = np.asarray(feasible_value(ahead, rows.next_legal, settings.pessimism))
-    targets = np.asarray(td_target(rows.costs, rows.continues, next_value, discount))
-    mean = values.mean(axis=0)[index, rows.actions]
-    sigma = values.std(axis=0)[index, rows.actions]
-    returns = monte_carlo_costs(transitions, discount)[held_out]
-    error = mean - returns
-    return {
-        "held_out": int(held_out.sum()),
-        "held_out_td_error": float(((mean - targets) ** 2).mean()),
-        "calibration": {
-            "bias": float(error.mean()),
-            "rmse": float(np.sqrt((error**2).mean())),
-            "within_two_sigma": float((np.abs(error) <= 2 * sigma + 1e-3).mean()),
-            "sigma_mean": float(sigma.mean()),
-        },
-    }
 
 
 def run_config(task: Task, settings: TrainingSettings) -> dict[str, Any]:
