@@ -24,7 +24,7 @@ class Action:
         self.reward_value = 0.0
         self.cost_values = [0.0] * constraints
         self.outcomes = []  # child nodes, the newest first
-        self.judged_by = None  # the first constraint that found the action unsafe
+        self.judged_by = []  # the constraints that found the action unsafe
         self.closed = False  # unsafe, and not kept by the fallback
 
 
@@ -191,7 +191,7 @@ class NaiveSearch:
         overruns = {}
         for number, action in node.actions.items():
             floor = self.expected_costs(node.state, number) if self.rules.cost_floor else None
-            action.judged_by = None
+            action.judged_by = []
             overruns[number] = -math.inf
             for m in self.constraints:
                 mean, sigma, path = node.mean[number][m], node.sigma[number][m], node.path_costs[m]
@@ -200,17 +200,16 @@ class NaiveSearch:
                     candidates.append(mean - self.rules.tolerance)
                 if floor is not None:
                     candidates.append(floor[m])
-                if candidates and action.judged_by is None:
-                    unsafe = path + discount * max(candidates) > self.budget[m] + ROUNDING
-                    action.judged_by = m if unsafe else None
+                if candidates and path + discount * max(candidates) > self.budget[m] + ROUNDING:
+                    action.judged_by.append(m)
                 if self.rules.fallback == 1:
                     mean = mean + sigma if floor is None else max(mean + sigma, floor[m])
                 overruns[number] = max(overruns[number], path + discount * mean - self.budget[m])
-        node.nothing_safe = all(action.judged_by is not None for action in node.actions.values())
+        node.nothing_safe = all(action.judged_by for action in node.actions.values())
         least = min(overruns.values())
         for number, action in node.actions.items():
             kept_anyway = node.nothing_safe and overruns[number] == least
-            action.closed = action.judged_by is not None and not kept_anyway
+            action.closed = bool(action.judged_by) and not kept_anyway
 
     def rollout(self, state, leaf_depth, path_costs):
         """Reward and costs of playing on, discounted to the leaf."""
@@ -269,17 +268,16 @@ class NaiveSearch:
                 action.cost_values[m] += (costs[m] - action.cost_values[m]) / action.visits
 
     def tune(self):
-        """CC-MCP: lambda goes up where the greedy root action costs more than the budget, else down."""
+        """CC-MCP: lambda goes along the greedy root action's cost gap, by a step whose largest part is 1 / (i + 1)."""
         tried = {number: action for number, action in sorted(self.root.actions.items()) if action.visits > 0}
         if not tried:
             return
         greedy = max(tried.values(), key=self.penalised)
-        step = 1.0 / (self.iteration + 1.0)
-        for m in self.constraints:
-            if greedy.cost_values[m] > self.budget[m]:
-                self.multipliers[m] = min(self.rules.multiplier_max, self.multipliers[m] + step)
-            elif greedy.cost_values[m] < self.budget[m]:
-                self.multipliers[m] = max(0.0, self.multipliers[m] - step)
+        gaps = [greedy.cost_values[m] - self.budget[m] for m in self.constraints]
+        largest = max(map(abs, gaps))
+        for m in self.constraints if largest > 0 else ():
+            moved = self.multipliers[m] + gaps[m] / largest / (self.iteration + 1.0)
+            self.multipliers[m] = min(self.rules.multiplier_max, max(0.0, moved))
 
     # What `tests/test_search.py` compares.
 
@@ -329,12 +327,12 @@ def tree_summary(tree, model, use_critic):
                 assert (tree.parent[child], tree.parent_action[child]) == (node, action)
                 outcomes.append(child)
                 child = int(tree.next_sibling[child])
-            judged_by = int(tree.pruned_by[node, action]) - 1 if use_critic else -1
+            judged = int(tree.pruned_by[node, action]) if use_critic else 0
             columns = slice(action * constraints, (action + 1) * constraints)
             actions[action] = {
                 "visits": max(visits, 0),
                 "closed": visits == -2,
-                "judged_by": None if judged_by < 0 else judged_by,
+                "judged_by": [m for m in range(constraints) if judged >> m & 1],
                 "reward_value": float(tree.reward_values[node, action]),
                 "cost_values": tuple(tree.cost_values[node, columns].tolist()),
                 "outcomes": tuple(outcomes),

@@ -185,7 +185,7 @@ def test_the_decision_says_why():
     mean, sigma = [0.2, 1.234, 0.9, 0.9, 0.53], [0.0, 0.125, 0.7, 0.1, 0.0]
     decision = root_decision(settings, mean, sigma, 0.5, [0.0, 0.0, 0.75, 0.0, 0.75])
     assert decision.pruned.tolist() == [False, True, True, True, True]
-    assert decision.pruned_by.tolist() == [-1, 0, 0, 0, 0]
+    assert decision.pruned_by.tolist() == [[False], [True], [True], [True], [True]]
     assert [decision.reason(action) for action in range(5)] == [
         "",
         "critic predicts 1.234 ± 0.12, 0.5 left",
@@ -201,12 +201,13 @@ def test_the_decision_says_why():
 
 
 def test_the_decision_names_the_constraint():
-    mean = [[0.0, 0.0], [0.2, 2.0], [0.2, 0.0]]
-    costs = [[0.0, 0.0], [0.0, 0.0], [0.0, 0.6]]
-    decision = root_decision(PruningSettings(), mean, np.zeros((3, 2)), [1.0, 0.3], costs)
-    assert decision.pruned_by.tolist() == [-1, 1, 1]
-    assert decision.reason(1) == "critic predicts 2 ± 0, 0.3 left (constraint 1)"
-    assert decision.reason(2) == "immediate cost exceeds the 0.3 left (constraint 1)"
+    mean = [[0.0, 0.0], [0.2, 2.0], [0.2, 0.0], [1.5, 2.0]]
+    costs = [[0.0, 0.0], [0.0, 0.0], [0.0, 0.6], [0.0, 0.0]]
+    decision = root_decision(PruningSettings(), mean, np.zeros((4, 2)), [1.0, 0.3], costs)
+    assert decision.pruned_by.tolist() == [[False, False], [False, True], [False, True], [True, True]]
+    assert decision.reason(1) == "cost 1: critic predicts 2 ± 0, 0.3 left"
+    assert decision.reason(2) == "cost 1: immediate cost exceeds the 0.3 left"
+    assert decision.reason(3) == "cost 0: critic predicts 1.5 ± 0, 1 left; cost 1: critic predicts 2 ± 0, 0.3 left"
 
 
 def test_the_decision_reports_that_nothing_was_safe():

@@ -24,7 +24,7 @@ class Decision:
     probabilities: NDArray[np.float64]  # [A] the policy that the action was drawn from
     legal: NDArray[np.bool_]  # [A]
     pruned: NDArray[np.bool_]  # [A] judged unsafe, whether or not it had to be kept
-    pruned_by: NDArray[np.int64]  # [A] the constraint that an action was judged unsafe by, or -1
+    pruned_by: NDArray[np.bool_]  # [A, M] the constraints that an action was judged unsafe by
     nothing_safe: bool  # every legal action was judged unsafe; the fallback chose
     visits: NDArray[np.int64]  # [A]
     reward_values: NDArray[np.float64]  # [A] Q_R
@@ -61,13 +61,15 @@ class Decision:
             return "illegal"
         if not self.pruned[action] or self.critic_mean is None or self.critic_sigma is None:
             return ""
-        m = int(self.pruned_by[action])
+        return "; ".join(self._reason(action, int(m)) for m in np.flatnonzero(self.pruned_by[action]))
+
+    def _reason(self, action: int, m: int) -> str:
+        assert self.critic_mean is not None and self.critic_sigma is not None and self.pruning is not None
         mean, sigma, left = self.critic_mean[action, m], self.critic_sigma[action, m], self.budget[m]
-        which = f" (constraint {m})" if len(self.budget) > 1 else ""
-        assert self.pruning is not None
+        which = f"{self.model.cost_name(m)}: " if len(self.budget) > 1 else ""
         if sigma > self.pruning.sigma_max or mean - self.pruning.tolerance <= left:
-            return f"immediate cost exceeds the {left:.3g} left{which}"
-        return f"critic predicts {mean:.4g} ± {sigma:.2g}, {left:.4g} left{which}"
+            return f"{which}immediate cost exceeds the {left:.3g} left"
+        return f"{which}critic predicts {mean:.4g} ± {sigma:.2g}, {left:.4g} left"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the tree, ready for JSON."""
@@ -92,6 +94,7 @@ class Decision:
             "name": self.action_name,
             "nothing_safe": self.nothing_safe,
             "budget": self.budget.tolist(),
+            "cost_names": [self.model.cost_name(m) for m in range(len(self.budget))],
             "state": self.state.tolist(),
             "multipliers": self.multipliers.tolist(),
             "iterations": self.iterations,

@@ -76,6 +76,7 @@ class Model:
     starts: Function | None = None
     state_fault: Function | None = None  # (params, state) -> what is wrong with a state, or ""
     action_names: tuple[str, ...] = ()
+    cost_names: tuple[str, ...] = ()
     feature_description: str = ""
     _warned: list[str] = field(default_factory=list, init=False, repr=False)  # not shared with changed copies
 
@@ -85,10 +86,16 @@ class Model:
         for name in ("state_size", "action_count", "feature_count", "cost_count"):
             value = getattr(self, name)
             expect(isinstance(value, int) and value >= 1, f"{name} >= 1 in model {self.name!r}", value)
+        expect(self.cost_count <= 31, f"at most 31 constraints in model {self.name!r}", self.cost_count)
         expect(
             len(self.action_names) in (0, self.action_count),
             f"{self.action_count} action names in model {self.name!r}",
             self.action_names,
+        )
+        expect(
+            len(self.cost_names) in (0, self.cost_count),
+            f"{self.cost_count} cost names in model {self.name!r}",
+            self.cost_names,
         )
         if not config.DISABLE_JIT:
             functions = {name: getattr(self, name) for name in KERNEL_FUNCTIONS}
@@ -111,6 +118,12 @@ class Model:
     def action_name(self, action: int) -> str:
         """The action's name, or its number."""
         return self.action_names[action] if self.action_names else str(action)
+
+    def cost_name(self, constraint: int) -> str:
+        """What a constraint limits: its name, or "cost" and its number if there are several."""
+        if self.cost_names:
+            return self.cost_names[constraint]
+        return "cost" if self.cost_count == 1 else f"cost {constraint}"
 
     def validate_state(self, state: ArrayLike) -> NDArray[np.float64]:
         """`state` as a fresh float64 vector, or an error that says what is wrong with it."""

@@ -301,7 +301,7 @@ class Planner:
             probabilities=policy,
             legal=legal,
             pruned=judged > 0,
-            pruned_by=judged.astype(np.int64) - 1,
+            pruned_by=(judged[:, None] >> np.arange(model.cost_count)) & 1 == 1,
             nothing_safe=bool(tree.nothing_safe[ROOT]),
             visits=visits,
             reward_values=rewards,

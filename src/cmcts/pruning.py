@@ -103,8 +103,8 @@ def prune(model, params, tree, node, count, budget, rules, work, rng):
             sigma = np.float64(tree.critic_sigma[node, action * constraints + m])
             floor = work.floor[m] if rules.cost_floor else -math.inf
             prediction = trusted(mean, sigma, floor, rules)
-            if tree.path_costs[node, m] + scale * prediction > budget[m] + ROUNDING and pruned_by == 0:
-                pruned_by = m + 1
+            if tree.path_costs[node, m] + scale * prediction > budget[m] + ROUNDING:
+                pruned_by |= 1 << m
             if rules.fallback == LOWEST_PESSIMISTIC:
                 mean = max(mean + sigma, floor)  # type: ignore[assignment]
             worst = max(worst, tree.path_costs[node, m] + scale * mean - budget[m])

@@ -328,17 +328,24 @@ def greedy_root_action(tree, multipliers):
 
 @kernel
 def tune_multipliers(tree, budget, multipliers, iteration, rules):
-    """CC-MCP's dual step: lambda_m += sign(Q_C,m(root, greedy action) - c_hat_m) / (i + 1), clipped."""
+    """CC-MCP's dual step: lambda += g / max_m |g_m| / (i + 1), clipped, with g = Q_C(root, greedy action) - c_hat.
+
+    With one constraint that is lambda += sign(g) / (i + 1). Signs of each constraint by itself would not do for several:
+    two actions with gaps (+, -) and (-, +) then balance wherever their values tie, at the wrong multipliers.
+    """
     greedy = greedy_root_action(tree, multipliers)
     if greedy == NO_NODE:
         return
     constraints = budget.shape[0]
+    largest = 0.0
+    for m in range(constraints):
+        largest = max(largest, abs(tree.cost_values[ROOT, greedy * constraints + m] - budget[m]))
+    if largest == 0.0:
+        return
     for m in range(constraints):
         gap = tree.cost_values[ROOT, greedy * constraints + m] - budget[m]
-        if gap > 0.0:
-            multipliers[m] = min(rules.multiplier_max, multipliers[m] + 1.0 / (iteration + 1.0))
-        elif gap < 0.0:
-            multipliers[m] = max(0.0, multipliers[m] - 1.0 / (iteration + 1.0))
+        moved = multipliers[m] + gap / largest / (iteration + 1.0)
+        multipliers[m] = min(rules.multiplier_max, max(0.0, moved))
 
 
 @kernel

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from cmcts.envs.rocksample import rocksample_model
+from cmcts.envs.rocksample_energy import energy_model
 from cmcts.envs.safe_gridworld import safe_gridworld_model
 from cmcts.errors import InvalidInput, expect
 from cmcts.model import Model
@@ -76,6 +77,12 @@ def _leaking_world(**settings: Any) -> World:
     return LeakingRockSampleWorld(**settings)
 
 
+def _energy_world(**settings: Any) -> World:
+    from cmcts.envs.rocksample_energy_world import EnergyRockSampleWorld
+
+    return EnergyRockSampleWorld(**settings)
+
+
 def _safe_gridworld_world(**settings: Any) -> World:
     from cmcts.envs.safe_gridworld_world import SafeGridworldWorld
 
@@ -117,6 +124,23 @@ def leaking_rocksample_task(n: int, m: int) -> Task:
         training_world=partial(_leaking_world, n=n, m=m),
         real_world=partial(_leaking_world, n=n, m=m),
         real_model=None,
+    )
+
+
+def energy_task(n: int, m: int) -> Task:
+    """RockSample(n, m) with a second constraint, on the energy of moving."""
+    model = energy_model(n, m)
+    world = partial(_energy_world, n=n, m=m)
+    return Task(
+        name=f"rocksample-{n}-{m}-energy",
+        description=f"{n} x {n} grid, {m} rocks that answer once, discounted measurements and energy at most 1 each",
+        model=model,
+        training_world=world,
+        real_world=world,
+        budget=(1.0, 1.0),  # one measurement; the straight way out, before discounting
+        search=SearchSettings(exploration=4.0),
+        penalty=4.0,
+        real_model=model,
     )
 
 
@@ -168,6 +192,9 @@ def make(name: str) -> Task:
     match = re.fullmatch(r"rocksample-(\d{1,4})-(\d{1,4})-leak", name)
     if match:
         return leaking_rocksample_task(int(match[1]), int(match[2]))
+    match = re.fullmatch(r"rocksample-(\d{1,4})-(\d{1,4})-energy", name)
+    if match:
+        return energy_task(int(match[1]), int(match[2]))
     match = re.fullmatch(r"random-(dense|sparse|absorbing)-(\d{1,9})", name)
     if match:
         return random_task(cast("Kind", match[1]), int(match[2]))

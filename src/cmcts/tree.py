@@ -43,7 +43,7 @@ class Tree(NamedTuple):
     cost_values: NDArray[np.float64]  # [N, A*M] mean discounted costs
     critic_mean: NDArray[np.float32]  # [N, A*M], one row if there is no critic
     critic_sigma: NDArray[np.float32]  # [N, A*M], one row if there is no critic
-    pruned_by: NDArray[np.int32]  # [N, A] 1 + the constraint that pruned the action, or 0
+    pruned_by: NDArray[np.int32]  # [N, A] bit m is set if constraint m finds the action unsafe
 
 
 def allocate(nodes: int, state_size: int, action_count: int, cost_count: int, *, critic: bool) -> Tree:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from cmcts.critic import SafetyCritic
     from cmcts.decision import Decision
+    from cmcts.model import Model
     from cmcts.planners import Planner, SearchSettings
     from cmcts.pruning import PruningSettings
     from cmcts.tasks import Task, World
@@ -175,6 +176,8 @@ def play_episode(
         yield Step(decision, float(reward), costs, total, spent, left, picture(world, state), terminated)
 
 
-def numbers(values: NDArray[np.float64]) -> str:
-    """A cost-like vector for people: one number, or several with commas."""
-    return ", ".join(f"{value:.3f}" for value in values)
+def numbers(model: Model, values: Sequence[float] | NDArray[np.float64], form: str = ".3f") -> str:
+    """A cost-like vector for people: one number, or several with the names of what they count."""
+    if len(values) == 1:
+        return f"{values[0]:{form}}"
+    return ", ".join(f"{model.cost_name(m)} {value:{form}}" for m, value in enumerate(values))

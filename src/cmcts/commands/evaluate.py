@@ -63,6 +63,7 @@ class Evaluate(PlannerOptions):
         if self.trajectories is not None:
             write_table(self.trajectories, steps.columns())
         summary = episodes.summary()
+        names = [task.model.cost_name(m) for m in range(task.model.cost_count)]
         if self.regret:
             summary |= _regret(task, budget, summary["reward_mean"])
         others = {
@@ -75,12 +76,12 @@ class Evaluate(PlannerOptions):
             about: dict[str, Any] = {"task": task.name, "planner": self.planner, "world": self.world, "note": note}
             limits = {"iterations": self._iterations(task), "seconds": self.seconds, "seed": self.seed}
             compared = {"comparisons": comparisons} if comparisons else {}
-            print(dumps(about | limits | {"budget": list(budget)} | summary | compared, indent=2))
+            print(dumps(about | limits | {"budget": list(budget), "cost_names": names} | summary | compared, indent=2))
             return
         console = Console(highlight=False)
         console.print(f"[bold]{task.name}[/], planner {self.planner}, {self.world} world, {self.episodes} episodes")
         console.print(note, style="dim", markup=False)
-        _print(console, summary, budget)
+        _print(console, summary, names, budget)
         for name, comparison in comparisons.items():
             _print_comparison(console, name, comparison)
 
@@ -150,11 +151,12 @@ def _comparison(episodes: Episodes, other: Episodes) -> dict[str, Any]:
     }
 
 
-def _print(console: Console, summary: dict[str, Any], budget: tuple[float, ...]) -> None:
-    costs = ", ".join(f"{cost:.3f}" for cost in summary["cost_means"])
-    limits = ", ".join(f"{limit:g}" for limit in budget)
+def _print(console: Console, summary: dict[str, Any], names: list[str], budget: tuple[float, ...]) -> None:
     console.print(f"reward       {summary['reward_mean']:.3f}{_interval(summary['reward_interval'])}")
-    console.print(f"cost         {costs}{_interval(summary['cost_interval'])}, budget {limits}")
+    for m, limit in enumerate(budget):
+        interval, over = _interval(summary["cost_intervals"][m]), summary["cost_violations"][m]
+        over_budget = "" if len(budget) == 1 else f", exceeded in {over} episodes"
+        console.print(f"{names[m]:<12} {summary['cost_means'][m]:.3f}{interval}, budget {limit:g}{over_budget}")
     if "regret" in summary:
         console.print(
             f"optimum      {summary['optimum_upper']:.3f}: a regret of {summary['regret']:.3f}, "

@@ -47,7 +47,7 @@ class Plan(PlannerOptions):
         from rich.console import Console
 
         console = Console(highlight=False)
-        console.print(f"[bold]{task.name}[/], planner {self.planner}, {numbers(decision.budget)} to spend")
+        console.print(f"[bold]{task.name}[/], planner {self.planner}, {numbers(task.model, decision.budget)} to spend")
         console.print(note, style="dim", markup=False)
         console.print(decision_table(decision))
         if decision.nothing_safe:
@@ -66,15 +66,15 @@ def decision_table(decision: Decision) -> Table:
     from rich import box
     from rich.table import Table
 
-    from cmcts.commands.common import numbers
-
     mixed = bool((decision.probabilities[decision.legal] % 1.0 > 0.0).any())
     # A critic that has learned nothing says 0 ± 0 of everything: not worth a column.
     mean, sigma = decision.critic_mean, decision.critic_sigma
     judged = mean is not None and sigma is not None and bool(mean.any() or sigma.any())
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("action")
-    for column in ("visits", *["probability"] * mixed, "reward", "cost", *["critic"] * judged):
+    costs = [decision.model.cost_name(m) for m in range(len(decision.budget))]
+    critics = ["critic"] if len(costs) == 1 else [f"critic: {name}" for name in costs]
+    for column in ("visits", *["probability"] * mixed, "reward", *costs, *critics * judged):
         table.add_column(column, justify="right")
     table.add_column("pruned because")
     for action in np.flatnonzero(decision.legal):
@@ -83,9 +83,9 @@ def decision_table(decision: Decision) -> Table:
         if mixed:
             row.append(f"{decision.probabilities[action]:.2f}")
         row.append(f"{decision.reward_values[action]:.3f}" if seen else "-")
-        row.append(numbers(decision.cost_values[action]) if seen else "-")
+        row += [f"{cost:.3f}" if seen else "-" for cost in decision.cost_values[action]]
         if judged and mean is not None and sigma is not None:
-            row.append(", ".join(f"{m:.2f} ± {s:.2f}" for m, s in zip(mean[action], sigma[action], strict=True)))
+            row += [f"{m:.2f} ± {s:.2f}" for m, s in zip(mean[action], sigma[action], strict=True)]
         row.append(decision.reason(int(action)))
         style = "bold green" if action == decision.action else "dim" if decision.pruned[action] else ""
         table.add_row(*row, style=style)

@@ -37,20 +37,21 @@ class Play(PlannerOptions):
         episode = play_episode(
             task, planner, seed=self.seed, iterations=self.iterations, seconds=self.seconds, budget=budget
         )
-        steps = []
+        model, steps = task.model, []
+        cost = "cost " if model.cost_count == 1 else ""  # several costs bring their names
         for step in episode:
             time.sleep(self.delay)
             steps.append(step)
             warning = "  [bold red]nothing was safe[/]" if step.decision.nothing_safe else ""
             console.print(f"\n[bold]{len(steps)}. {step.decision.action_name}[/]{warning}")
             console.print(step.picture, markup=False)
-            console.print(f"reward {step.reward:g}, cost {numbers(step.costs)}", end="   ")
-            so_far = f"reward {step.discounted_reward:.3f}, cost {numbers(step.discounted_costs)}"
-            console.print(f"[dim]so far: {so_far}; left {numbers(step.budget_left)}[/]")
+            console.print(f"reward {step.reward:g}, {cost}{numbers(model, step.costs)}", end="   ")
+            so_far = f"reward {step.discounted_reward:.3f}, {cost}{numbers(model, step.discounted_costs)}"
+            console.print(f"[dim]so far: {so_far}; left {numbers(model, step.budget_left)}[/]")
         last = steps[-1]
         end = "ended" if last.terminated else "was cut off"
         within = bool((last.discounted_costs <= task.model.validate_costs(budget, "budget") + OVERSPENT).all())
         verdict = "[green]within the budget[/]" if within else "[red]over the budget[/]"
         console.print(f"\n[bold]The episode {end} after {len(steps)} steps:[/]", end=" ")
-        console.print(f"discounted reward {last.discounted_reward:.3f}, discounted cost", end=" ")
-        console.print(f"{numbers(last.discounted_costs)}, {verdict} of {', '.join(f'{b:g}' for b in budget)}")
+        console.print(f"discounted reward {last.discounted_reward:.3f}, discounted {cost}", end="")
+        console.print(f"{numbers(model, last.discounted_costs)}, {verdict} of {numbers(model, budget, 'g')}")

@@ -66,9 +66,8 @@ class TrainingProgress:
         again = "  (done before)" if resumed else ""
         head = f"{elapsed:6.1f} s  round {record['round'] + 1}  {record['phase']:<8}"
         if record["phase"] == "gather":
-            cost = ", ".join(
-                f"{m:.3f} ± {s:.3f}" for m, s in zip(record["cost_means"], record["cost_ses"], strict=True)
-            )
+            costs = zip(record["cost_means"], record["cost_ses"], strict=True)
+            cost = ", ".join(f"{m:.3f} ± {s:.3f}" for m, s in costs)
             body = (
                 f"lambda {_show(record['multipliers'])}: cost {cost}, reward {record['reward_mean']:.2f}, "
                 f"{record['steps']} steps"
@@ -81,10 +80,18 @@ class TrainingProgress:
             verdict = "feasible" if record["feasible"] else "not feasible or dominated"
             body = (
                 f"tolerance {record['tolerance']:g}: reward {record['reward_mean']:.2f} ± {record['reward_se']:.2f}, "
-                f"cost {record['cost_mean']:.3f} ± {record['cost_se']:.3f}, {record['violations']} of "
+                f"cost {evaluated_cost(record)}, {record['violations']} of "
                 f"{record['episodes']} over budget, {verdict}"
             )
         self.say(f"{head}  {body}{again}")
+
+
+def evaluated_cost(record: dict[str, Any]) -> str:
+    """The mean cost of an evaluation, with its error if it is one; in the task's order if there are several."""
+    means = record["cost_means"]
+    if len(means) == 1:
+        return f"{means[0]:.3f} ± {record['cost_se']:.3f}"
+    return ", ".join(f"{mean:.3f}" for mean in means)
 
 
 def _name(name: str) -> str:

@@ -25,6 +25,7 @@ class Solve:
         """Solve and print."""
         from math import isfinite
 
+        from cmcts.commands.common import numbers
         from cmcts.optimum import solve_task
         from cmcts.tasks import make
 
@@ -37,13 +38,13 @@ class Solve:
             limits = [limit if isfinite(limit) else None for limit in budget]  # JSON knows no infinity
             print(dumps({"task": task.name, "budget": limits} | found.to_dict(), indent=2))
             return
-        print(f"{task.name}, budget {', '.join(f'{limit:g}' for limit in budget)}")
+        print(f"{task.name}, budget {numbers(task.model, budget, 'g')}")
         if found.exact:
             print(f"reward        {found.reward_upper:.6f}")
         else:
             print(f"reward_lower  {found.reward_lower:.6f}")
             print(f"reward_upper  {found.reward_upper:.6f}")
-        print(f"cost          {', '.join(f'{cost:.6f}' for cost in found.costs)}")
-        print(f"multipliers   {', '.join(f'{multiplier:.6f}' for multiplier in found.multipliers)}")
+        print(f"cost          {numbers(task.model, found.costs, '.6f')}")
+        print(f"multipliers   {numbers(task.model, found.multipliers, '.6f')}")
         print(f"states        {found.states}")
         print(f"seconds       {found.seconds:.2f}")

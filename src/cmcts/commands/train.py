@@ -126,11 +126,13 @@ class Train:
                 f"{folder.path}; train with more data (--steps-per-multiplier), more rounds or another seed."
             )
             return 1
+        from cmcts.commands.progress import evaluated_cost
+
         record = outcome.record
         say(
             f"critic of round {record['round'] + 1}, tolerance {record['tolerance']:g}: in the training world reward "
-            f"{record['reward_mean']:.2f} ± {record['reward_se']:.2f}, cost {record['cost_mean']:.3f} ± "
-            f"{record['cost_se']:.3f}, {record['violations']} of {record['episodes']} episodes over budget"
+            f"{record['reward_mean']:.2f} ± {record['reward_se']:.2f}, cost {evaluated_cost(record)}, "
+            f"{record['violations']} of {record['episodes']} episodes over budget"
         )
         say(f"try it: cmcts evaluate {task.name} --critic {folder.path}")
         return 0
