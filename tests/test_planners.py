@@ -382,6 +382,28 @@ def test_a_state_at_the_end_is_refused():
         PenalizedMCTS(table_model(params), 0.0).plan([1.0, 2.0], 0.0)
 
 
+def test_ccmcp_finds_both_multipliers():
+    """One step, three actions: 2 for costs (1, 0), 1 for (0, 1), nothing for nothing; budgets 0.3 and 0.3.
+
+    The optimum takes them with probabilities 0.3, 0.3 and 0.4, at lambda = (2, 1). Where the first two tie, above the
+    third, their gaps have signs (+, -) and (-, +): steps by signs alone would never leave (1.5, 0.5).
+    """
+    params = TableParams(
+        next_states=np.full((2, 3, 1), 1),
+        cumulative=np.ones((2, 3, 1)),
+        rewards=np.array([[[2.0], [1.0], [0.0]]] * 2),
+        costs=np.array([[[[1.0, 0.0]], [[0.0, 1.0]], [[0.0, 0.0]]]] * 2),
+        legal=np.ones((2, 3), np.bool_),
+        terminal=np.array([False, True]),
+    )
+    model = table_model(params)
+    model._warned.append("run uncompiled: it is not worth a compilation")
+    planner = CCMCP(model, SearchSettings(exploration=1.0), CCMCPSettings(initial_multiplier=1.0))
+    decision = planner.plan([0.0, 0.0], [0.3, 0.3], iterations=3000)
+    assert decision.multipliers == pytest.approx([2.0, 1.0], abs=0.02)
+    assert decision.probabilities == pytest.approx([0.3, 0.3, 0.4], abs=1e-6)
+
+
 @pytest.mark.parametrize(
     ("reward", "cost", "got"),
     [

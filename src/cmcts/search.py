@@ -330,7 +330,7 @@ def greedy_root_action(tree, multipliers):
 def tune_multipliers(tree, budget, multipliers, iteration, rules):
     """CC-MCP's dual step: lambda += g / max_m |g_m| / (i + 1), clipped, with g = Q_C(root, greedy action) - c_hat.
 
-    With one constraint that is lambda += sign(g) / (i + 1). Signs of each constraint by itself would not do for several:
+    With one constraint that is lambda += sign(g) / (i + 1). The signs of several, each by itself, would not do:
     two actions with gaps (+, -) and (-, +) then balance wherever their values tie, at the wrong multipliers.
     """
     greedy = greedy_root_action(tree, multipliers)
