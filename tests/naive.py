@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from cmcts.compilation import uncompiled
-from cmcts.random import below
+from cmcts.random import below, next_uint64, spread
 
 ROUNDING = 1e-9
 
@@ -56,6 +56,8 @@ class NaiveSearch:
         zero = [0.0] * model.cost_count
         self.root = Node(tuple(float(x) for x in state), 0, False, 0.0, zero, zero)
         self.nodes = [self.root]
+        with np.errstate(over="ignore"):
+            self.salt = uncompiled(next_uint64)(rng) if rules.stratified else None
 
     def run(self, iterations):
         with np.errstate(over="ignore"):
@@ -134,7 +136,13 @@ class NaiveSearch:
                 child = self.known_outcome(action)
                 state, reward, terminal, costs = child.state, child.reward, child.terminal, child.costs
             else:
+                kept = self.rng[0]
+                if self.rules.stratified:
+                    series = self.nodes.index(node) * self.model.action_count + number
+                    uncompiled(spread)(self.rng, self.salt, series, action.visits)
                 state, reward, terminal, costs = self.step(node.state, number)
+                if self.rules.stratified:
+                    self.rng[0] = kept
                 same = (other for other in action.outcomes if (other.state, other.terminal) == (state, terminal))
                 child = next(same, None)
             discount = self.power(len(path))

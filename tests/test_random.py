@@ -7,7 +7,7 @@ import pytest
 
 from cmcts.compilation import uncompiled
 from cmcts.errors import InvalidInput
-from cmcts.random import below, next_uint64, stream, streams, uniform
+from cmcts.random import below, next_uint64, spread, stream, streams, uniform
 
 
 def draws(function, count, seed=0, *arguments):
@@ -62,3 +62,38 @@ def test_streams_of_a_sequence_go_by_their_place_in_it():
 def test_bad_seeds_are_refused(seed):
     with pytest.raises(InvalidInput, match=r"^expected a seed: an integer >= 0, a SeedSequence or a stream, got "):
         stream(seed)
+
+
+def spread_draws(salt, series, count):
+    """First and second draws of each step of a series."""
+    rng, salt = stream(0), np.uint64(salt)
+    found = []
+    with np.errstate(over="ignore"):
+        for n in range(count):
+            uncompiled(spread)(rng, salt, series, n)
+            found.append((uncompiled(uniform)(rng), uncompiled(uniform)(rng)))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("chance", [0.1, 0.5, 0.73])
+def test_a_spread_series_gives_every_part_its_share(chance):
+    """Independent draws would be off by 15 or so after 1000."""
+    for series in range(5):
+        hits = np.cumsum(spread_draws(7, series, 1000)[:, 0] < chance)
+        assert np.abs(hits - chance * np.arange(1, 1001)).max() < 3.5
+
+
+def test_spread_draws_are_uniform_over_series_and_later_draws_are_unrelated():
+    first = np.array([spread_draws(3, series, 1)[0] for series in range(2000)])
+    assert np.abs(np.quantile(first[:, 0], [0.25, 0.5, 0.75]) - [0.25, 0.5, 0.75]).max() < 0.045
+    assert abs(np.corrcoef(first.T)[0, 1]) < 0.09
+    later = spread_draws(3, 0, 2000)
+    assert abs(np.corrcoef(later.T)[0, 1]) < 0.09
+    assert abs(np.corrcoef(later[:-1, 1], later[1:, 1])[0, 1]) < 0.09
+    assert not np.array_equal(spread_draws(3, 0, 5), spread_draws(4, 0, 5))
+
+
+def test_a_spread_draw_is_the_start_plus_golden_ratios():
+    values = spread_draws(11, 2, 50)[:, 0]
+    golden = (np.sqrt(5) - 1) / 2
+    assert np.abs((np.diff(values) - golden + 0.5) % 1 - 0.5).max() < 1e-9

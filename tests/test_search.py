@@ -407,7 +407,7 @@ def test_the_reference_shares_no_search_code():
     source = (Path(__file__).parent / "naive.py").read_text()
     imports = [line for line in source.splitlines() if line.startswith(("import", "from"))]
     ours = [line for line in imports if "cmcts" in line]
-    assert ours == ["from cmcts.compilation import uncompiled", "from cmcts.random import below"]
+    assert ours == ["from cmcts.compilation import uncompiled", "from cmcts.random import below, next_uint64, spread"]
 
 
 def _blink_start(params, rng, state):

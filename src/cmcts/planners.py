@@ -58,6 +58,9 @@ class SearchSettings:
     """Thrifty, and rollouts refuse steps that the critic finds unsafe (C-MCTS): dead ends then look like dead ends."""
     rollouts: int = 1
     """Rollouts a leaf."""
+    stratified: bool = True
+    """Spread an action's random outcomes (a step's first random draw) evenly over its visits, instead of drawing each
+    for itself: means stay as they are, and vary less."""
     widening_factor: float = 0.0
     """Progressive widening: at most factor * n^power outcomes of an action visited n times. 0 is no limit."""
     widening_power: float = 0.5
@@ -123,6 +126,7 @@ class Planner:
             thrifty_rollout=search.thrifty_rollouts or guarded,
             guarded_rollout=guarded,
             rollouts=search.rollouts,
+            stratified=search.stratified,
             widening_factor=float(search.widening_factor),
             widening_power=float(search.widening_power),
             has_expected_costs=self.model.has_expected_costs,

@@ -22,17 +22,41 @@ Stream = NDArray[np.uint64]  # [1], advanced in place by every draw
 _WEYL = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+_UNMIX_1, _UNMIX_2 = np.uint64(0x96DE1B173F119089), np.uint64(0x319642B2D24D8EC3)  # inverses modulo 2^64
 _S11, _S27, _S30, _S31, _S32 = (np.uint64(bits) for bits in (11, 27, 30, 31, 32))
+_S54, _S60, _S62 = (np.uint64(bits) for bits in (54, 60, 62))
 
 
 @kernel
 def next_uint64(rng):
     """The next 64 random bits of the stream (Steele, Lea and Flood 2014)."""
     rng[0] = rng[0] + _WEYL
-    z = rng[0]
+    return _mix(rng[0])
+
+
+@kernel
+def _mix(z):
     z = (z ^ (z >> _S30)) * _MIX_1
     z = (z ^ (z >> _S27)) * _MIX_2
     return z ^ (z >> _S31)
+
+
+@kernel
+def _unmix(z):
+    """The inverse of `_mix`: what it was made from."""
+    z = (z ^ (z >> _S31) ^ (z >> _S62)) * _UNMIX_2
+    z = (z ^ (z >> _S27) ^ (z >> _S54)) * _UNMIX_1
+    return z ^ (z >> _S30) ^ (z >> _S60)
+
+
+@kernel
+def spread(rng, salt, series, n):
+    """Set the stream so that its next draw is the n-th of an evenly spread series; later ones are as random as ever.
+
+    The n-th draw is a random start plus n golden ratios, modulo 1 (a Kronecker sequence): after any number of draws,
+    each part of [0, 1) has had its share of them, to a few draws. `salt` and `series` make the random start.
+    """
+    rng[0] = _unmix(_mix(salt + np.uint64(series)) + np.uint64(n) * _WEYL) - _WEYL
 
 
 @kernel

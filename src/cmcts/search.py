@@ -18,7 +18,7 @@ import numpy as np
 from cmcts.compilation import entry_point, kernel
 from cmcts.memo import remembered
 from cmcts.pruning import ROUNDING, immediate_costs, prune, trusted
-from cmcts.random import below
+from cmcts.random import below, spread
 from cmcts.tree import ILLEGAL, NO_NODE, ROOT, add_node, find_child
 
 
@@ -32,6 +32,7 @@ class Rules(NamedTuple):
     thrifty_rollout: bool  # rollouts refuse steps that exceed what is left of the budget
     guarded_rollout: bool  # thrifty, and rollouts refuse steps that the critic finds unsafe
     rollouts: int  # a leaf
+    stratified: bool  # spread the outcomes of an action evenly over its visits
     widening_factor: float  # outcomes of an action visited n times are at most factor * n^power; 0: no limit
     widening_power: float
     has_expected_costs: bool
@@ -173,9 +174,14 @@ def select(model, params, tree, multipliers, rules, work, rng):
                 work.costs[m] = tree.costs[child, m]
                 work.path_costs[m] += work.discounts[depth] * work.costs[m]
         else:
+            stream = rng[0]
+            if rules.stratified:
+                spread(rng, tree.salt[0], node * tree.action_visits.shape[1] + action, tree.action_visits[node, action])
             reward, terminal = take_step(
                 model, params, tree.states[node], action, rng, work.state, work.discounts[depth], work.path_costs, work
             )
+            if rules.stratified:
+                rng[0] = stream
             child = find_child(tree, node, action, work.state, terminal)
         work.path_rewards[depth] = reward
         for m in range(constraints):

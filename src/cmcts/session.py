@@ -16,12 +16,12 @@ from cmcts.compilation import Function, compiled_for, uncompiled
 from cmcts.critic import SafetyCritic
 from cmcts.errors import InvalidInput
 from cmcts.model import Model
-from cmcts.random import Stream
+from cmcts.random import Stream, next_uint64
 from cmcts.search import Rules
 from cmcts.tree import NO_NODE, ROOT, Tree, add_node, allocate, find_child, reroot
 from cmcts.workspace import workspace
 
-_add_node, _find_child = uncompiled(add_node), uncompiled(find_child)
+_add_node, _find_child, _next_uint64 = uncompiled(add_node), uncompiled(find_child), uncompiled(next_uint64)
 
 
 class SearchSession:
@@ -97,6 +97,9 @@ class SearchSession:
 
     def _set(self, budget: NDArray[np.float64], multipliers: NDArray[np.float64], rng: Stream) -> None:
         self.budget, self.multipliers, self.rng = budget.copy(), multipliers.copy(), rng
+        if self.rules.stratified:
+            with np.errstate(over="ignore"):
+                self.tree.salt[0] = _next_uint64(rng)
         self.iterations = 0
         self.work.fault[0] = 0.0
 

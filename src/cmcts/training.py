@@ -112,6 +112,7 @@ def paper_settings(task: Task, seed: int = 0) -> TrainingSettings:
         exploration=task.paper_exploration,
         rollout="directed" if gridworld else "uniform",
         rollouts=10 if gridworld else 1,
+        stratified=False,
         horizon=132,
         thrifty_rollouts=False,
         guarded_rollouts=False,

@@ -25,6 +25,7 @@ class Tree(NamedTuple):
 
     count: NDArray[np.int64]  # type: ignore[assignment]  # [1] nodes in use; hides tuple.count
     peak_depth: NDArray[np.int64]  # [1] depth of the deepest node
+    salt: NDArray[np.uint64]  # [1] random, so that no two searches spread their outcomes alike
     states: NDArray[np.float64]  # [N, S]
     parent: NDArray[np.int32]  # [N]
     parent_action: NDArray[np.int32]  # [N]
@@ -53,6 +54,7 @@ def allocate(nodes: int, state_size: int, action_count: int, cost_count: int, *,
     return Tree(
         count=np.zeros(1, np.int64),
         peak_depth=np.zeros(1, np.int64),
+        salt=np.zeros(1, np.uint64),
         states=np.empty((n, state_size)),
         parent=np.empty(n, np.int32),
         parent_action=np.empty(n, np.int32),
@@ -77,7 +79,7 @@ def allocate(nodes: int, state_size: int, action_count: int, cost_count: int, *,
 
 def bytes_per_node(tree: Tree) -> float:
     """Memory that one more node takes."""
-    return sum(array.nbytes for array in tree[2:]) / len(tree.states)
+    return sum(array.nbytes for array in tree[3:]) / len(tree.states)
 
 
 @kernel
@@ -137,7 +139,7 @@ def reroot(old: Tree, new: Tree, root: int, discount: float) -> None:
     renumber = np.full(len(keep) + 1, NO_NODE, np.int32)  # the last entry answers for NO_NODE = -1
     renumber[kept] = np.arange(len(kept))
     size = len(kept)
-    for name in Tree._fields[2:]:
+    for name in Tree._fields[3:]:
         source, target = getattr(old, name), getattr(new, name)
         if len(source) == len(old.parent):
             target[:size] = source[kept]
