@@ -23,6 +23,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "target: sarsa": {"critic": {"target": "sarsa"}},
     "first feasible critic": {"": {"patience": 0, "tolerances": (0.05,)}},
     "rollout: uniform": {"search": {"rollout": "uniform"}},
+    "outcomes not stratified": {"search": {"stratified": False}},
     "guard off": {"search": {"guarded_rollouts": False, "thrifty_rollouts": False}},
 }
 
