@@ -13,6 +13,7 @@ from cmcts.critic import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.decision import Decision
 from cmcts.errors import InvalidInput, ModelError
 from cmcts.model import Model
+from cmcts.monitor import Intervention, SafetyMonitor
 from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS, Planner, SearchSettings
 from cmcts.pruning import PruningSettings
 from cmcts.random import stream, streams
@@ -25,6 +26,7 @@ __all__ = [
     "Agent",
     "CCMCPSettings",
     "Decision",
+    "Intervention",
     "InvalidInput",
     "Model",
     "ModelError",
@@ -32,6 +34,7 @@ __all__ = [
     "Planner",
     "PruningSettings",
     "SafetyCritic",
+    "SafetyMonitor",
     "SearchSettings",
     "Task",
     "__version__",

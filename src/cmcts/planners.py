@@ -250,7 +250,22 @@ class Planner:
 
     def session(self) -> SearchSession:
         """A search of the caller's own, for `plan_in`."""
-        return SearchSession(self.model, self.critic, self._rules())
+        return SearchSession(self.model, self.critic, self._rules(), self.search.max_nodes)
+
+    def warm_up(self, threads: int = 1) -> None:
+        """Get ready to decide on time: load or compile the search, and touch the memory of `threads` searches at once.
+
+        Memory is that of searches limited by time, `max_nodes` nodes each; later decisions allocate no tree.
+        """
+        expect(threads >= 1, "threads >= 1", threads)
+        sessions = [self._borrow() for _ in range(threads)]
+        nothing, state = np.zeros(self.model.cost_count), self.model.start_state()
+        for session in sessions:
+            session.reserve(self.search.max_nodes)
+            session.begin(state, nothing, self.initial_multipliers(), stream(0), self.search.max_nodes)
+            session.run(1)
+        with self._lock:
+            self._idle += sessions
 
     def _borrow(self) -> SearchSession:
         with self._lock:
@@ -259,7 +274,7 @@ class Planner:
         return self.session()
 
     def _run_until(self, session: SearchSession, deadline: float, iterations: int | None) -> None:
-        chunk = 16
+        chunk = 1  # a slow model may take long for one simulation; what it takes says how many fit
         while iterations is None or session.iterations < iterations:
             if iterations is not None:
                 chunk = min(chunk, iterations - session.iterations)

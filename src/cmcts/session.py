@@ -25,10 +25,13 @@ _add_node, _find_child, _next_uint64 = uncompiled(add_node), uncompiled(find_chi
 
 
 class SearchSession:
-    """A resumable search of one model under one set of rules. Not thread-safe: one session a thread."""
+    """A resumable search of one model under one set of rules. Not thread-safe: one session a thread.
 
-    def __init__(self, model: Model, critic: SafetyCritic, rules: Rules) -> None:
-        self.model, self.critic, self.rules = model, critic, rules
+    Memory grows to what the largest search needs, and not beyond: `max_nodes` bounds what tree reuse adds to it.
+    """
+
+    def __init__(self, model: Model, critic: SafetyCritic, rules: Rules, max_nodes: int = 1 << 17) -> None:
+        self.model, self.critic, self.rules, self.max_nodes = model, critic, rules, max_nodes
         self.work = workspace(
             model.state_size,
             model.action_count,
@@ -39,6 +42,7 @@ class SearchSession:
             rules.discount,
         )
         self.tree = self._allocate(2)
+        self._spare = self.tree  # a second tree takes turns with the first once a subtree is to be kept
         self.iterations = 0
         self.budget = np.zeros(model.cost_count)
         self.multipliers = np.zeros(model.cost_count)
@@ -47,6 +51,13 @@ class SearchSession:
     def _allocate(self, nodes: int) -> Tree:
         model = self.model
         return allocate(nodes, model.state_size, model.action_count, model.cost_count, critic=self.rules.use_critic)
+
+    def reserve(self, nodes: int) -> None:
+        """Allocate and touch the memory of searches with so many nodes, so that none of them waits for it."""
+        if len(self.tree.parent) < nodes:
+            self.tree = self._allocate(nodes)
+        for array in self.tree:
+            array.fill(0)
 
     def begin(
         self,
@@ -85,8 +96,13 @@ class SearchSession:
         if child == NO_NODE:
             return False
         old = self.tree
-        self.tree = self._allocate(max(capacity + int(old.visits[child]) + 1, 2))
-        reroot(old, self.tree, int(child), self.rules.discount)
+        # Memory that is not used costs nothing, and two trees of full size need never be replaced.
+        room = max(capacity, self.max_nodes, int(old.count[0]))
+        new = self._spare
+        if new is old or len(new.parent) < room:
+            new = self._allocate(room)
+        reroot(old, new, int(child), self.rules.discount)
+        self.tree, self._spare = new, old
         self._set(budget, multipliers, rng)
         if self.rules.use_critic:
             self._call(

@@ -7,6 +7,7 @@ initialised when a node is added or expanded, never before, so a large tree cost
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -132,9 +133,13 @@ def reroot(old: Tree, new: Tree, root: int, discount: float) -> None:
     """
     keep = np.zeros(int(old.count[0]), np.bool_)
     keep[root] = True
-    # A child is always younger than its parent, so one pass in order of age finds the whole subtree.
-    for node in range(root + 1, len(keep)):
-        keep[node] = keep[old.parent[node]]
+    # Level by level, each in one go: a decision that is waited for may keep a hundred thousand nodes.
+    depths = old.depth[: len(keep)]
+    by_depth = np.argsort(depths, kind="stable")
+    edges = np.searchsorted(depths[by_depth], np.arange(old.depth[root] + 1, old.peak_depth[0] + 2))
+    for begin, end in pairwise(edges):
+        level = by_depth[begin:end]
+        keep[level] = keep[old.parent[level]]
     kept = np.flatnonzero(keep)
     renumber = np.full(len(keep) + 1, NO_NODE, np.int32)  # the last entry answers for NO_NODE = -1
     renumber[kept] = np.arange(len(kept))

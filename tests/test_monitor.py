@@ -1,0 +1,102 @@
+"""The safety monitor: what it lets pass, what it refuses, and what it writes down."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from cmcts.errors import InvalidInput
+from cmcts.monitor import SafetyMonitor
+from cmcts.planners import CMCTS, PenalizedMCTS, SearchSettings
+from cmcts.pruning import PruningSettings
+from models import TableParams, lookup_critic, table_model
+
+SAFE, COSTLY, TRAP = 0, 1, 2
+
+
+def planner():
+    """Two states lead to each other. SAFE costs nothing, COSTLY 1/2 at once, TRAP 7/8 later, as the critic knows."""
+    params = TableParams(
+        next_states=np.array([[[1]] * 3, [[0]] * 3, [[2]] * 3]),
+        cumulative=np.ones((3, 3, 1)),
+        rewards=np.array([[[1.0], [2.0], [3.0]]] * 3),
+        costs=np.array([[[[0.0]], [[0.5]], [[0.0]]]] * 3),
+        legal=np.array([[True, True, True], [True, True, False], [True, True, True]]),
+        terminal=np.array([False, False, True]),
+    )
+    model = table_model(params)
+    model._warned.append("run uncompiled: it is not worth a compilation")
+    mean = np.tile([0.0, 0.5, 0.875], (3, 1))
+    critic = lookup_critic(model, mean, np.zeros((3, 3)))
+    return CMCTS(model, critic, SearchSettings(discount=0.5, horizon=4), PruningSettings(tolerance=0.0))
+
+
+def test_safe_actions_pass_and_the_budget_is_carried():
+    monitor = SafetyMonitor(planner(), lambda state: COSTLY, budget=0.75, iterations=8)
+    assert monitor.act([0.0, 0.0]) == COSTLY
+    assert monitor.observe(0.5).tolist() == [0.5]  # (3/4 - 1/2) / (1/2)
+    assert monitor.act([0.0, 1.0]) == COSTLY, "what is left is just enough"
+    assert monitor.observe(0.5).tolist() == [0.0]
+    assert monitor.interventions == []
+    assert monitor.act([0.0, 0.0]) == SAFE
+    assert [entry.step for entry in monitor.interventions] == [2]
+
+
+def test_an_intervention_says_why():
+    monitor = SafetyMonitor(planner(), lambda state: TRAP, budget=0.625, iterations=8)
+    assert monitor.act([0.0, 0.0]) == COSTLY, "of what is safe, the planner takes what earns most"
+    monitor.observe(0.5)
+    assert monitor.act([0.0, 1.0]) == SAFE
+    first, second = (json.loads(json.dumps(entry.to_dict())) for entry in monitor.interventions)
+    assert first == {
+        "step": 0,
+        "state": [0.0, 0.0],
+        "budget": [0.625],
+        "proposed": TRAP,
+        "proposed_name": "2",
+        "taken": COSTLY,
+        "taken_name": "1",
+        "reason": "critic predicts 0.875 ± 0, 0.625 left",
+        "nothing_safe": False,
+    }
+    assert (second["step"], second["reason"], second["taken"]) == (1, "illegal", SAFE)
+    assert second["budget"] == [0.25]
+
+
+class Learned:
+    """As Stable-Baselines3 has it: an array, and a hidden state."""
+
+    def predict(self, observation, deterministic=False):
+        assert deterministic
+        return np.array(COSTLY if observation[1] == 0.0 else SAFE), None
+
+
+def test_a_learned_policy_is_asked_through_predict():
+    monitor = SafetyMonitor(planner(), Learned(), budget=0.5, iterations=8)
+    assert [monitor.act([0.0, 0.0]), monitor.act([0.0, 1.0])] == [COSTLY, SAFE]
+    assert monitor.interventions == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (3, r"^expected the policy's action to be from 0 to 2, got 3$"),
+        ("left", r"^expected the policy to answer with one action, got 'left'$"),
+        ([0, 1], r"^expected the policy to answer with one action, got \[0, 1\]$"),
+    ],
+)
+def test_a_policy_that_answers_nonsense_is_named(answer, message):
+    with pytest.raises(InvalidInput, match=message):
+        SafetyMonitor(planner(), lambda state: answer, 1.0, iterations=1).act([0.0, 0.0])
+
+
+def test_only_a_planner_with_a_critic_can_judge():
+    critical = planner()
+    with pytest.raises(
+        InvalidInput, match=r"^expected a CMCTS planner, whose critic judges actions, got 'PenalizedMCTS'$"
+    ):
+        SafetyMonitor(PenalizedMCTS(critical.model, 1.0), lambda state: 0, 1.0)
+    with pytest.raises(InvalidInput, match="expected a policy that is a function or has predict, got 7"):
+        SafetyMonitor(critical, 7, 1.0)
