@@ -23,4 +23,7 @@ class Tasks:
             table.add_row(name, task.description, str(task.model.action_count), budget, str(task.iterations))
         console = Console()
         console.print(table)
-        console.print("and rocksample-N-M for any N x N grid with M rocks", highlight=False)
+        console.print(
+            "and rocksample-N-M for any N x N grid with M rocks, rocksample-N-M-energy with a second constraint",
+            highlight=False,
+        )
