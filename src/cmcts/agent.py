@@ -91,4 +91,10 @@ def act_together(agents: Sequence[Agent], states: ArrayLike, threads: int | None
     """Let many agents of one planner decide at once, over all cores; the same decisions as one after the other."""
     rows = np.asarray(states)
     expect(len(rows) == len(agents), f"{len(agents)} states, one an agent", len(rows))
-    return agents[0].planner.in_threads(lambda index: agents[index].act(rows[index]), len(agents), threads)
+    alone = any(agent._session is not None for agent in agents)  # a tree that is reused cannot live in a process
+    decisions = agents[0].planner.side_by_side(
+        lambda index: agents[index].act(rows[index]), len(agents), threads, None if alone else [a.rng for a in agents]
+    )
+    for agent, decision in zip(agents, decisions, strict=True):
+        agent.decision, agent.multipliers = decision, decision.multipliers
+    return decisions

@@ -61,12 +61,34 @@ class Bundle:
 def model_digest(model: Model) -> str:
     """Names the problem a critic was made for: a hash of the planning model's parameters and sizes."""
     hasher = hashlib.sha256(repr((model.name, model.state_size, model.action_count, model.cost_count)).encode())
-    for name, value in zip(getattr(model.params, "_fields", ()), model.params, strict=False):
+    if hasattr(model.params, "_fields"):
+        for name, value in zip(model.params._fields, model.params, strict=True):
+            _hash_part(name, value, hasher)
+    else:
+        _hash_part("params", getattr(model.params, "identity", model.params), hasher)
+    return hasher.hexdigest()
+
+
+def _hash_part(name: str, value: Any, hasher: Any) -> None:
+    """Numbers by their bits; a plain model's other parameters by their parts, and what has none by its type."""
+    if isinstance(value, dict):
+        for key in sorted(value, key=repr):
+            _hash_part(f"{name}.{key!r}", value[key], hasher)
+        return
+    try:
         array = np.ascontiguousarray(value)
-        expect(array.dtype != object, f"params.{name} to be a number or an array", value)
+    except ValueError:  # parts of different lengths
+        array = np.zeros(0, object)
+    if array.dtype != object:
         hasher.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
         hasher.update(array.tobytes())
-    return hasher.hexdigest()
+    elif isinstance(value, (tuple, list)):
+        for index, part in enumerate(value):
+            _hash_part(f"{name}.{index}", part, hasher)
+    elif isinstance(value, (set, frozenset)):
+        hasher.update(f"{name}:{sorted(map(repr, value))}".encode())
+    else:
+        hasher.update(f"{name}:{type(value).__module__}.{type(value).__qualname__}".encode())
 
 
 def save(bundle: Bundle, folder: Path) -> None:

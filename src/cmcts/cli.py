@@ -10,6 +10,7 @@ from typing import Any
 import tyro
 
 from cmcts.commands.bench import Bench
+from cmcts.commands.check import Check
 from cmcts.commands.demo import Demo
 from cmcts.commands.evaluate import Evaluate
 from cmcts.commands.plan import Plan
@@ -23,6 +24,7 @@ from cmcts.errors import InvalidInput, ModelError
 # Each has a method `run`, which returns the exit status, or None for success.
 COMMANDS: dict[str, Any] = {
     "tasks": Tasks,
+    "check": Check,
     "plan": Plan,
     "play": Play,
     "train": Train,

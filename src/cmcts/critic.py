@@ -12,17 +12,20 @@ evaluated here, inside the search kernel: planning needs no deep-learning framew
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import config
+from numba import config, njit, typeof, types
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.compilation import Function, content_type, kernel, python_function
-from cmcts.errors import InvalidInput, expect
-from cmcts.model import Model
+from cmcts.errors import InvalidInput, expect, users_stack_level
+from cmcts.model import Model, first_line
 
 LANES, UNROLL = 16, 4  # outputs are padded to whole vectors; so many inputs are taken at a time
 
@@ -110,6 +113,7 @@ class SafetyCritic:
     action_count: int
     cost_count: int = 1
     scratch_width: int = 1
+    _warned: list[str] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not config.DISABLE_JIT:
@@ -125,6 +129,37 @@ class SafetyCritic:
         predict(self.params, vector, scratch, mean, sigma)
         shape = (self.action_count, self.cost_count)
         return mean.reshape(shape), sigma.reshape(shape)
+
+    @property
+    def compiles(self) -> bool:
+        """False once Numba has failed on this critic."""
+        return not self._warned
+
+    def compile_fault(self) -> str:
+        """Why Numba cannot compile this critic. Empty if it can."""
+        floats = types.float32[::1]
+        try:
+            signature = (typeof(self.params), floats, types.float32[:, ::1], floats, floats)
+            njit(python_function(self.predict)).compile(signature)
+        except Exception as error:  # not only Numba's own errors
+            return f"predict: {first_line(error)}"
+        return ""
+
+    def warn_uncompiled(self, fault: str) -> None:
+        """Say once that searches with this critic run uncompiled, and why."""
+        if not self._warned:
+            self._warned.append(fault)
+            warnings.warn(
+                f"the critic cannot be compiled, and searches with it run uncompiled, hundreds of times slower "
+                f"({fault}). To speed it up, use only numbers and NumPy arrays in its params and in predict.",
+                stacklevel=users_stack_level(),
+            )
+
+    @cached_property
+    def uncompiled(self) -> SimpleNamespace:
+        """What an uncompiled search calls: the library's own function stays compiled, a user's is plain Python."""
+        own = self.predict is predict_ensemble
+        return SimpleNamespace(predict=self.predict if own else python_function(self.predict))
 
     def validate_for(self, model: Model) -> None:
         """Refuse a critic made for another task."""

@@ -8,7 +8,7 @@ are compared on equal worlds.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -176,8 +176,9 @@ def run_episodes(
     budgets = planner.model.validate_costs(budget, "budget")
     recorders: list[_Episode] = []
     for begin in range(0, episodes, lockstep):
+        worlds = _one_by_one(make_world)
         block = [
-            _Episode(planner, make_world(), budgets, seed, first_episode + index, iterations, seconds, random_actions)
+            _Episode(planner, next(worlds), budgets, seed, first_episode + index, iterations, seconds, random_actions)
             for index in range(begin, min(begin + lockstep, episodes))
         ]
         recorders += block
@@ -193,6 +194,14 @@ def run_episodes(
         for episode in block:
             episode.world.close()
     return _episodes(budgets, recorders), _transitions(planner, recorders)
+
+
+def _one_by_one(make_world: Callable[[], Any]) -> Iterator[gym.Env[Any, Any]]:
+    """Worlds, one at a time; a vectorised one is split into those it holds, so that each episode has its own seed."""
+    from cmcts.simulator import single_environments
+
+    while True:
+        yield from single_environments(make_world())
 
 
 class _Episode:

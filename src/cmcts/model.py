@@ -40,7 +40,7 @@ from numba import config, njit, typeof, types
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.compilation import Function, content_type, python_function
-from cmcts.errors import InvalidInput, ModelError, expect
+from cmcts.errors import InvalidInput, ModelError, expect, users_stack_level
 from cmcts.random import stream
 
 KERNEL_FUNCTIONS = ("step", "legal_actions", "features", "start", "rollout_action", "expected_costs")
@@ -78,6 +78,8 @@ class Model:
     action_names: tuple[str, ...] = ()
     cost_names: tuple[str, ...] = ()
     feature_description: str = ""
+    compilable: bool = True  # False: do not even try
+    world: Function | None = None  # makes the world that this model simulates; a `ModelWorld` without it
     _warned: list[str] = field(default_factory=list, init=False, repr=False)  # not shared with changed copies
 
     def __post_init__(self) -> None:
@@ -100,6 +102,55 @@ class Model:
         if not config.DISABLE_JIT:
             functions = {name: getattr(self, name) for name in KERNEL_FUNCTIONS}
             object.__setattr__(self, "_numba_type_", content_type(self.name, functions, self.params))
+
+    @classmethod
+    def from_env(
+        cls,
+        factory: Function,
+        *,
+        name: str | None = None,
+        get_state: Function | None = None,
+        set_state: Function | None = None,
+        costs: Function | None = None,
+        cost_count: int = 1,
+        action_mask: Function | None = None,
+        features: Function | None = None,
+        rollout_action: Function | None = None,
+        action_names: tuple[str, ...] = (),
+        reseed: Function | None = None,
+        snapshots: int = 10_000,
+    ) -> Model:
+        """A model that simulates a Gymnasium environment, uncompiled; `factory()` makes one.
+
+        get_state(env), set_state(env, state)
+            read and restore the state of the unwrapped environment; by default its own methods of these names, and a
+            deep copy of the whole environment if it has none
+        costs(observation, action, next_observation, reward, terminated, info) -> a number, or `cost_count` of them
+            by default `info["cost"]`, or the third of six values that the environment's step returns
+        action_mask(observation) -> which actions are legal; by default `info["action_mask"]`, or all
+        features(observation) -> what the critic sees; by default the flattened observation
+        rollout_action(observation, rng) -> a quick guess at a good action; by default any
+        reseed(env, seed)
+            make the unwrapped environment's next step depend on this seed alone; by default its `np_random` is set
+        snapshots
+            how many deep copies to keep at least; environments whose state is numbers need none
+        """
+        from cmcts.simulator import model_from_env  # imports Gymnasium
+
+        return model_from_env(
+            factory,
+            name,
+            action_names,
+            get_state=get_state,
+            set_state=set_state,
+            costs=costs,
+            cost_count=cost_count,
+            action_mask=action_mask,
+            features=features,
+            rollout_action=rollout_action,
+            reseed=reseed,
+            snapshots=snapshots,
+        )
 
     @property
     def has_rollout_action(self) -> bool:
@@ -178,10 +229,12 @@ class Model:
 
     def compile_fault(self) -> str:
         """Why Numba cannot compile this model: the first function that fails, and how. Empty if it can."""
+        if not self.compilable:
+            return "it: it is not made of compiled functions"
         try:
             params = typeof(self.params)
         except (ValueError, TypeError) as error:
-            return f"params: {_first_line(error)}"
+            return f"params: {first_line(error)}"
         odd = _managed_part(params, "params")
         if odd:
             return odd
@@ -199,7 +252,7 @@ class Model:
             try:
                 njit(python_function(getattr(self, name))).compile(signature)
             except Exception as error:  # not only Numba's own errors
-                return f"{name}: {_first_line(error)}"
+                return f"{name}: {first_line(error)}"
         return ""
 
     @cached_property
@@ -209,8 +262,8 @@ class Model:
 
     @property
     def compiles(self) -> bool:
-        """False once Numba has failed on this model."""
-        return not self._warned
+        """False once Numba has failed on this model, or if it is not to be tried."""
+        return self.compilable and not self._warned
 
     def warn_uncompiled(self, fault: str) -> None:
         """Say once that the model runs uncompiled, why, and what to do about it."""
@@ -220,7 +273,7 @@ class Model:
                 f"model {self.name!r} cannot be compiled and plans uncompiled, hundreds of times slower ({fault}). "
                 "To speed it up, use only numbers and NumPy arrays in params and in its functions, and decorate the "
                 "helpers they call with numba.njit.",
-                stacklevel=4,
+                stacklevel=users_stack_level(),
             )
 
     def raise_fault(self, fault: NDArray[np.float64]) -> None:
@@ -245,7 +298,8 @@ def _managed_part(typ: types.Type, name: str) -> str:
     return "" if isinstance(typ, plain) else f"{name} is a {typ}"
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """The first line of a Numba error that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     useful = [line for line in lines if not line.startswith(("Failed in", "During:", "File", "\x1b"))]
     return (useful or lines or [type(error).__name__])[0]

@@ -11,6 +11,7 @@ A planner is thread-safe, and the same seed gives the same decision whatever the
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import threading
@@ -22,12 +23,14 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from numba import config
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.compilation import uncompiled
 from cmcts.critic import SafetyCritic, immediate_costs_only
 from cmcts.decision import Decision
 from cmcts.errors import InvalidInput, expect
+from cmcts.forking import forked_map
 from cmcts.model import Model
 from cmcts.pruning import LOWEST_MEAN, LOWEST_PESSIMISTIC, PruningSettings
 from cmcts.random import Stream, stream, uniform
@@ -226,6 +229,7 @@ class Planner:
         rows = _rows(budgets, count, "budgets")
         weights = [None] * count if multipliers is None else list(_rows(multipliers, count, "multipliers"))
         expect(len(rngs) == count, f"{count} seeds or streams, one a state", len(rngs))
+        draws = [stream(rng) for rng in rngs]
 
         def plan_one(index: int) -> Decision:
             return self.plan(
@@ -233,20 +237,43 @@ class Planner:
                 rows[index],
                 iterations=iterations,
                 seconds=seconds,
-                rng=rngs[index],
+                rng=draws[index],
                 multipliers=weights[index],
             )
 
-        return self.in_threads(plan_one, count, threads)
+        return self.side_by_side(plan_one, count, threads, draws)
 
-    def in_threads(self, plan_one: Callable[[int], Decision], count: int, threads: int | None) -> list[Decision]:
-        """`plan_one` of 0 ... count - 1, over all cores: kernels release the interpreter lock."""
+    def side_by_side(
+        self, plan_one: Callable[[int], Decision], count: int, threads: int | None, draws: Sequence[Stream] | None
+    ) -> list[Decision]:
+        """`plan_one` of 0 ... count - 1, over all cores: in threads, or in processes if the search is not compiled.
+
+        `draws` are the streams that `plan_one` advances: a process hands back how far it came. Without them, the
+        caller needs what else `plan_one` does, and an uncompiled search goes one by one.
+        """
         expect(threads is None or threads >= 1, "threads >= 1", threads)
         workers = min(threads or os.cpu_count() or 1, max(count, 1))
-        if workers == 1 or not self.model.compiles:
+        if workers == 1:
             return [plan_one(index) for index in range(count)]
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(plan_one, range(count)))
+        # The first search tells whether the model compiles, and warns from here if it does not.
+        first = [] if self._idle else [plan_one(0)]
+        rest = range(len(first), count)
+        if self.model.compiles and self.critic.compiles and not config.DISABLE_JIT:
+            with ThreadPoolExecutor(workers) as pool:
+                return first + list(pool.map(plan_one, rest))
+        if draws is None:
+            return first + [plan_one(index) for index in rest]
+
+        def plan_apart(k: int) -> tuple[Decision, Stream]:
+            """What of a decision can be sent from process to process, and how far its stream has come."""
+            bare = dataclasses.replace(plan_one(rest[k]), model=None)  # type: ignore[arg-type]
+            return bare, draws[rest[k]]
+
+        decisions = []
+        for index, (decision, advanced) in zip(rest, forked_map(plan_apart, len(rest), workers), strict=True):
+            draws[index][:] = advanced
+            decisions.append(dataclasses.replace(decision, model=self.model))
+        return first + decisions
 
     def session(self) -> SearchSession:
         """A search of the caller's own, for `plan_in`."""
@@ -393,13 +420,20 @@ class CMCTS(PenalizedMCTS):
         needed only for a task that is not built in.
         """
         from cmcts import bundle  # a bundle holds planners' settings, so it cannot be imported before them
-        from cmcts.tasks import make
+        from cmcts.tasks import named_task
 
         path = bundle.shipped(str(folder)) or Path(folder)
         loaded = bundle.load(path)
-        target = make(loaded.task).model if model is None else model
-        loaded = bundle.load(path, target)
-        return cls(target, loaded.critic, loaded.search, loaded.pruning)
+        if model is None:
+            try:
+                model = named_task(loaded.task).model
+            except InvalidInput as error:
+                # A bundle may come from anywhere: it does not get to say which file is run.
+                raise InvalidInput(
+                    f"expected the model of task {loaded.task!r} as an argument, got none: {error}"
+                ) from None
+        loaded = bundle.load(path, model)
+        return cls(model, loaded.critic, loaded.search, loaded.pruning)
 
 
 class CCMCP(Planner):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cmcts import pruning, search
 from cmcts.compilation import Function, compiled_for, uncompiled
 from cmcts.critic import SafetyCritic
-from cmcts.errors import InvalidInput
+from cmcts.errors import InvalidInput, ModelError
 from cmcts.model import Model
 from cmcts.random import Stream, next_uint64
 from cmcts.search import Rules
@@ -47,6 +47,13 @@ class SearchSession:
         self.budget = np.zeros(model.cost_count)
         self.multipliers = np.zeros(model.cost_count)
         self.rng: Stream = np.zeros(1, np.uint64)
+        holders = getattr(model.params, "holders", None)
+        if holders is not None:  # a simulator that forgets states must know which ones this search may go back to
+            holders.add(self)
+
+    def held_states(self) -> NDArray[np.float64]:
+        """[n, S] the states of the tree."""
+        return self.tree.states[: self.tree.count[0]]
 
     def _allocate(self, nodes: int) -> Tree:
         model = self.model
@@ -141,15 +148,22 @@ class SearchSession:
         self.iterations += iterations
 
     def _call(self, kernel: Function, arguments: tuple[Any, ...]) -> None:
-        if not config.DISABLE_JIT and self.model.compiles:
+        if not config.DISABLE_JIT and self.model.compiles and self.critic.compiles:
             try:
                 compiled_for(kernel, self.model, self.critic)(*arguments)
-            except Exception:  # Numba also raises ValueError and others; what it can compile is raised again
-                fault = self.model.compile_fault()
-                if not fault:
-                    raise
-                self.model.warn_uncompiled(fault)
-            else:
                 return
-        with np.errstate(over="ignore"):  # unsigned arithmetic is meant to wrap
-            uncompiled(kernel)(self.model.uncompiled, *arguments[1:])
+            except Exception:  # Numba also raises ValueError and others; what it can compile is raised again
+                if fault := self.model.compile_fault():
+                    self.model.warn_uncompiled(fault)
+                elif fault := self.critic.compile_fault():
+                    self.critic.warn_uncompiled(fault)
+                else:
+                    raise
+        plain = {id(self.model): self.model.uncompiled, id(self.critic): self.critic.uncompiled}
+        try:
+            with np.errstate(over="ignore"):  # unsigned arithmetic is meant to wrap
+                uncompiled(kernel)(*(plain.get(id(argument), argument) for argument in arguments))
+        except (InvalidInput, ModelError):
+            raise
+        except Exception as error:
+            raise ModelError(f"simulating model {self.model.name!r} raised {type(error).__name__}: {error}") from error

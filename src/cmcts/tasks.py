@@ -17,6 +17,7 @@ from cmcts.envs.rocksample import rocksample_model
 from cmcts.envs.rocksample_energy import energy_model
 from cmcts.envs.safe_gridworld import safe_gridworld_model
 from cmcts.errors import InvalidInput, expect
+from cmcts.loading import absolute, is_reference, load_made, load_registered, registered
 from cmcts.model import Model
 from cmcts.planners import SearchSettings
 from cmcts.pruning import PruningSettings
@@ -30,18 +31,32 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class _OwnWorld:
+    """Makes the world that a model is about; a copy of a task with another model gets another one."""
+
+    model: Model | None = None
+
+    def __call__(self, **settings: Any) -> World:
+        assert self.model is not None
+        if self.model.world is not None:
+            return cast("World", self.model.world(model=self.model, **settings))
+        return _model_world(model=self.model, **settings)
+
+
+@dataclass(frozen=True)
 class Task:
     """A problem to plan in: maximise discounted reward while the discounted costs stay within `budget`."""
 
     name: str
-    description: str
     model: Model
     """What the planner simulates: fast, and possibly wrong."""
-    training_world: Callable[..., World]
-    """Makes the accurate simulator that the critic is trained in; takes Gymnasium's `render_mode`."""
-    real_world: Callable[..., World]
-    """Makes the world that results are reported in."""
     budget: tuple[float, ...]
+    """What may be spent on average, one number a constraint; a single number will do for one."""
+    description: str = ""
+    training_world: Callable[..., World] = field(default_factory=lambda: _OwnWorld())
+    """Makes the accurate simulator that the critic is trained in; takes Gymnasium's `render_mode`."""
+    real_world: Callable[..., World] = field(default_factory=lambda: _OwnWorld())
+    """Makes the world that results are reported in. Without it, both worlds follow the model."""
     search: SearchSettings = field(default_factory=SearchSettings)
     pruning: PruningSettings = field(default_factory=PruningSettings)
     iterations: int = 1024
@@ -54,9 +69,22 @@ class Task:
     """A multiplier that suits `PenalizedMCTS` here."""
     real_model: Model | None = None
     """What the real world follows, where that is known: the optimum is computed from it."""
+    source: str = ""
+    """Where a user's task came from, as `make` was told; set by `make`."""
 
     def __post_init__(self) -> None:
-        self.model.validate_costs(self.budget, "budget")
+        expect(isinstance(self.model, Model), "a Model to plan with", self.model)
+        plain = isinstance(self.name, str) and re.fullmatch(r"\w[\w.+-]*", self.name) is not None
+        expect(plain, "a task name of letters, digits and . _ + -", self.name)  # it names folders
+        budget = self.model.validate_costs(self.budget, "budget")
+        object.__setattr__(self, "budget", tuple(budget.tolist()))
+        if isinstance(self.real_world, _OwnWorld) and self.real_model in (None, self.real_world.model):
+            object.__setattr__(self, "real_model", self.model)
+        for name in ("training_world", "real_world"):
+            world = getattr(self, name)
+            expect(callable(world), f"a function {name} that makes a world", world)
+            if isinstance(world, _OwnWorld):
+                object.__setattr__(self, name, _OwnWorld(self.model))
         expect(self.iterations >= 1, "iterations >= 1", self.iterations)
 
     @property
@@ -183,7 +211,18 @@ NAMES = ("rocksample-5-7", "rocksample-7-8", "rocksample-11-11", "rocksample-15-
 
 
 def make(name: str) -> Task:
-    """The task of that name; `rocksample-N-M` for any N and M, `random-KIND-SEED` for a small random problem."""
+    """A task by name: built in, registered by an installed package, or a user's own as `FILE.py:NAME` or `MODULE:NAME`.
+
+    `rocksample-N-M` for any N and M, `random-KIND-SEED` for a small random problem. What a user's name stands for is a
+    `Task`, or a function that returns one; its file is run.
+    """
+    if not is_reference(name):
+        return named_task(name)
+    return cast("Task", replace(load_made(name, (Task,)), source=absolute(name)))
+
+
+def named_task(name: str) -> Task:
+    """A task that is built in or registered; unlike `make`, this never runs a file that the name points at."""
     if name == "safe-gridworld":
         return safe_gridworld_task()
     match = re.fullmatch(r"rocksample-(\d{1,4})-(\d{1,4})(?:-d(\d+(?:\.\d+)?))?", name)
@@ -198,4 +237,11 @@ def make(name: str) -> Task:
     match = re.fullmatch(r"random-(dense|sparse|absorbing)-(\d{1,9})", name)
     if match:
         return random_task(cast("Kind", match[1]), int(match[2]))
-    raise InvalidInput(f"expected a task: one of {', '.join(NAMES)}, or rocksample-N-M; got {name!r}")
+    points = registered()
+    if name in points:
+        return cast("Task", load_registered(points[name], (Task,)))
+    known = ", ".join([*NAMES, *sorted(points)])
+    raise InvalidInput(
+        f"expected a task: one of {known}, or rocksample-N-M, random-KIND-SEED (dense, sparse or absorbing), "
+        f"FILE.py:NAME or MODULE:NAME; got {name!r}"
+    )

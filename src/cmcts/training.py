@@ -406,6 +406,7 @@ def run_config(task: Task, settings: TrainingSettings) -> dict[str, Any]:
     return {
         "library": __version__,
         "task": task.name,
+        **({"source": task.source} if task.source else {}),
         "model_digest": model_digest(task.model),
         "settings": asdict(settings),
     }

@@ -1,11 +1,16 @@
-"""Any model as a world: a Gymnasium environment whose observation is the model's state.
+"""Models and environments as worlds: Gymnasium environments whose observation is the planner's state.
 
 A world is where actions count. It may differ from the planner's model: give it other parameters (more wind, a worse
-sensor) and the planner's model is wrong about it. Importing this module makes the paper's worlds known to Gymnasium.
+sensor) and the planner's model is wrong about it. `ModelWorld` follows a model's own functions; `EnvWorld` is an
+environment of the user's, read as a model made by `Model.from_env` reads it.
+
+Importing this module makes the paper's worlds known to Gymnasium.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -16,6 +21,7 @@ from cmcts.compilation import python_function
 from cmcts.envs import register
 from cmcts.errors import InvalidInput, expect
 from cmcts.model import Model
+from cmcts.simulator import Moment, Simulator, single
 
 
 class ModelWorld(gym.Env[NDArray[np.float64], np.int64]):
@@ -63,6 +69,63 @@ class ModelWorld(gym.Env[NDArray[np.float64], np.int64]):
         truncated = self._steps >= self.max_steps and not terminal
         cost = float(self._costs[0]) if len(self._costs) == 1 else self._costs.copy()
         return self._state.copy(), float(reward), bool(terminal), truncated, {"cost": cost}
+
+
+class EnvWorld(gym.Wrapper[Any, Any, Any, Any]):
+    """A user's environment as a world for a model made by `Model.from_env`.
+
+    The environment is the model's own kind, or what `factory` makes: one with other parameters, say. It must have the
+    same spaces. Where the model copies environments, a plan begins with a copy of this one, so the planner then knows
+    its parameters; where it reads and restores states, the planner knows the state alone.
+    """
+
+    def __init__(self, model: Model, factory: Callable[..., Any] | None = None, render_mode: str | None = None) -> None:
+        if not isinstance(model.params, Simulator):
+            raise InvalidInput(f"expected a model made by Model.from_env, got {model.name!r}")
+        self.simulator = model.params
+        make = factory or self.simulator.factory
+        drawn = render_mode is not None and "render_mode" in _arguments(make)
+        super().__init__(single(make(render_mode=render_mode) if drawn else make()))
+        for name, ours, theirs in (
+            ("observations", self.env.observation_space, self.simulator.space),
+            ("actions", self.env.action_space, self.simulator.action_space),
+        ):
+            expect(ours == theirs, f"a world with {name} in {theirs}, as in model {model.name!r}", ours)
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (model.state_size,), np.float64)
+        self.action_space = gym.spaces.Discrete(model.action_count)
+        self._state = np.zeros(model.state_size)
+        self._observation: Any = None
+        if self.simulator.holders is not None:
+            self.simulator.holders.add(self)
+
+    def held_states(self) -> NDArray[np.float64]:
+        """[1, S] the state that a planner will go on from."""
+        return self._state[None]
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Reset the environment."""
+        self._observation, info = self.env.reset(seed=seed, options=options)
+        self.simulator.read(self.env, Moment(self._observation, 0.0, False, False, info), self._state)
+        return self._state.copy(), info
+
+    def step(self, action: Any) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+        """Take an action in the environment; five values, whatever its own convention."""
+        taken = self.simulator.first_action + int(action)
+        moment = Moment.from_step(self.env.step(taken))
+        costs = self.simulator.costs_of(self._observation, taken, moment)
+        self._observation = moment.observation
+        self.simulator.read(self.env, moment, self._state)
+        info = {**moment.info, "cost": float(costs[0]) if len(costs) == 1 else costs}
+        return self._state.copy(), moment.reward, moment.ended, moment.truncated, info
+
+
+def _arguments(function: Callable[..., Any]) -> set[str]:
+    """What a function can be called with; `**` counts as Gymnasium's own names."""
+    parameters = inspect.signature(function).parameters.values()
+    names = {parameter.name for parameter in parameters}
+    return names | {"render_mode"} if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters) else names
 
 
 register()

@@ -34,7 +34,7 @@ class PlannerOptions:
     """Where to plan, with which planner, and for how long."""
 
     task: Annotated[Positional[str], arg(metavar="TASK")]
-    """A task's name; `cmcts tasks` lists them."""
+    """A task's name (`cmcts tasks` lists them), or FILE.py:NAME or MODULE:NAME for one of your own."""
     planner: PlannerName = "cmcts"
     """The safety critic prunes (cmcts), lambda is tuned online (cc-mcp), or lambda is fixed (penalized)."""
     iterations: Annotated[int | None, arg(metavar="N", help_behavior_hint=_TASKS_OWN)] = None

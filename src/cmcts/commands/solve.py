@@ -13,7 +13,7 @@ class Solve:
     """Compute the best that any policy can do in a task's real world within the budget, or proven bounds on it."""
 
     task: Annotated[Positional[str], arg(metavar="TASK")]
-    """A task's name; `cmcts tasks` lists them."""
+    """A task's name (`cmcts tasks` lists them), or FILE.py:NAME or MODULE:NAME for one of your own."""
     budget: Annotated[
         tuple[float, ...] | None, arg(metavar="B [B ...]", help_behavior_hint="(default: the task's own)")
     ] = None

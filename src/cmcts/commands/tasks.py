@@ -14,16 +14,18 @@ class Tasks:
         from rich.console import Console
         from rich.table import Table
 
+        from cmcts.loading import registered
         from cmcts.tasks import NAMES, make
 
         table = Table("task", "what it is", "actions", "budget", "iterations", box=None)
-        for name in NAMES:
+        for name in (*NAMES, *sorted(registered())):
             task = make(name)
             budget = ", ".join(f"{number:g}" for number in task.budget)
             table.add_row(name, task.description, str(task.model.action_count), budget, str(task.iterations))
-        console = Console()
+        console = Console(highlight=False)
         console.print(table)
         console.print(
-            "and rocksample-N-M for any N x N grid with M rocks, rocksample-N-M-energy with a second constraint",
-            highlight=False,
+            "and rocksample-N-M for any N x N grid with M rocks, rocksample-N-M-energy with a second constraint,
+"
+            "random-KIND-SEED for a random problem, and FILE.py:NAME or MODULE:NAME for a task of your own"
         )

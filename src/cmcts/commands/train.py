@@ -27,7 +27,7 @@ class Train:
     """
 
     task: Annotated[Positional[str | None], arg(metavar="TASK")] = None
-    """A task's name; `cmcts tasks` lists them."""
+    """A task's name (`cmcts tasks` lists them), or FILE.py:NAME or MODULE:NAME for one of your own."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: runs/TASK-SEED)")] = None
     """Folder of the run: configuration, transitions, critics, history and, in the end, the bundle."""
     resume: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: a new run)")] = None
@@ -74,7 +74,8 @@ class Train:
         if self.resume is not None:
             self._refuse_other_options()
             folder = RunFolder.open(self.resume)
-            task = make(str(folder.config.get("task")))
+            # A user's task is run from where it was, or from where the command says it is now.
+            task = make(self.task or str(folder.config.get("source") or folder.config.get("task")))
             settings = settings_from_config(task, folder.config, self.resume)
         else:
             if self.task is None:
@@ -95,7 +96,7 @@ class Train:
 
     def _refuse_other_options(self) -> None:
         for option in dataclasses.fields(self):
-            if option.name != "resume" and getattr(self, option.name) != option.default:
+            if option.name not in ("task", "resume") and getattr(self, option.name) != option.default:
                 name = option.name.replace("_", "-")
                 raise InvalidInput(f"expected --resume alone: a run keeps its settings; got {name} as well")
 
@@ -134,5 +135,5 @@ class Train:
             f"{record['reward_mean']:.2f} ± {record['reward_se']:.2f}, cost {evaluated_cost(record)}, "
             f"{record['violations']} of {record['episodes']} episodes over budget"
         )
-        say(f"try it: cmcts evaluate {task.name} --critic {folder.path}")
+        say(f"try it: cmcts evaluate {task.source or task.name} --critic {folder.path}")
         return 0

@@ -1,0 +1,97 @@
+"""`cmcts check`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, arg
+
+from cmcts.errors import InvalidInput, ModelError, expect
+
+if TYPE_CHECKING:
+    from cmcts.model import Model
+    from cmcts.tasks import Task
+
+_SLOWER = "compilation: "  # how `check_model` begins what is not wrong but slow
+
+
+@dataclass(frozen=True)
+class Check:
+    """Try a model or a task of your own: what is right, what is wrong, and what is slow.
+
+    Exits with 1 if something is wrong.
+    """
+
+    target: Annotated[Positional[str], arg(metavar="FILE.py:NAME")]
+    """A Model, a Task, or a function that returns one; also MODULE:NAME, or the name of a task."""
+    states: int = 200
+    """States to try the model in, reached by random legal walks from its start."""
+    seconds: float = 0.5
+    """How long to measure the speed."""
+    seed: int = 0
+    """Of the walks."""
+
+    def run(self) -> int:
+        """Check and print; 1 if something is wrong."""
+        from cmcts.check import check_model
+        from cmcts.check_task import check_worlds
+
+        expect(self.states >= 1, "states >= 1", self.states)
+        expect(self.seconds > 0, "seconds > 0", self.seconds)
+        try:
+            task, model = self._load()
+        except InvalidInput as error:
+            print(f"wrong  {error}")
+            return 1
+        print(f"right  model {model.name!r}: {_sizes(model)}")
+        found = check_model(model, states=self.states, seed=self.seed)
+        slow = [line.removeprefix(_SLOWER) for line in found if line.startswith(_SLOWER)]
+        if not model.compilable:
+            slow.append("a Gymnasium environment is not compiled; planning works, hundreds of times slower")
+        wrong = [line for line in found if not line.startswith(_SLOWER)]
+        if not wrong:
+            print(f"right  its functions, in {self.states} states")
+        if task is not None and not wrong:
+            wrong = check_worlds(task, self.seed)
+            if not wrong:
+                print(f"right  task {task.name!r}: budget {', '.join(f'{b:g}' for b in task.budget)}, both worlds")
+        for line in slow:
+            print(f"slow   {line}")
+        if not wrong:
+            try:
+                print(f"speed  {self._speed(task, model):,.0f} simulations a second on one core")
+            except (InvalidInput, ModelError) as error:
+                wrong = [f"planning: {error}"]
+        for line in wrong:
+            print(f"wrong  {line}")
+        return 1 if wrong else 0
+
+    def _load(self) -> tuple[Task | None, Model]:
+        from cmcts.loading import is_reference, load_made
+        from cmcts.model import Model
+        from cmcts.tasks import Task, make
+
+        found = load_made(self.target, (Task, Model)) if is_reference(self.target) else make(self.target)
+        return (None, found) if isinstance(found, Model) else (found, found.model)
+
+    def _speed(self, task: Task | None, model: Model) -> float:
+        """Of the plain search, once it is compiled or known not to be."""
+        import warnings
+
+        from cmcts.planners import PenalizedMCTS
+
+        planner = PenalizedMCTS(model, [1.0] * model.cost_count, task.search if task else None)
+        budget = task.budget if task else [1.0] * model.cost_count
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is slow has been said
+            planner.plan(model.start_state(self.seed), budget, iterations=1)
+        decision = planner.plan(model.start_state(self.seed), budget, seconds=self.seconds)
+        return decision.iterations / decision.seconds
+
+
+def _sizes(model: Model) -> str:
+    costs = f"{model.cost_count} cost{'s' * (model.cost_count > 1)}"
+    return (
+        f"{model.action_count} actions, {costs}, states of {model.state_size} numbers, {model.feature_count} features"
+    )
