@@ -65,8 +65,9 @@ def of_kind(found: Any, kinds: tuple[type, ...], reference: str) -> Any:
     """What was found, if it is what it should be."""
     if not isinstance(found, kinds):
         names = " or ".join(f"a {kind.__name__}" for kind in kinds)
+        shown = f": {found!r}" if isinstance(found, (int, float, str)) else ""
         raise InvalidInput(
-            f"expected {reference} to be {names}, or a function that returns one, got {type(found).__name__}: {found!r}"
+            f"expected {reference} to be {names}, or a function that returns one, got {type(found).__name__}{shown}"
         )
     return found
 
@@ -134,4 +135,5 @@ def _blamed(what: str) -> Iterator[None]:
         library = str(Path(__file__).parent)
         frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<", library))]
         where = f", {Path(frames[-1].filename).name} line {frames[-1].lineno}" if frames else ""
-        raise InvalidInput(f"{what} raised {type(error).__name__}: {error}{where}") from error
+        message = " ".join(str(error).split())
+        raise InvalidInput(f"{what} raised {type(error).__name__}: {message}{where}") from error
