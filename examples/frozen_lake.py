@@ -12,7 +12,7 @@ import numpy as np
 
 import cmcts
 
-make_lake = partial(gymnasium.make, "FrozenLake-v1", is_slippery=True, success_rate=0.8)
+make_lake = partial(gymnasium.make, "FrozenLake-v1", is_slippery=True, success_rate=0.9)
 table = make_lake().unwrapped.P  # square, action -> [(probability, next square, reward, end), ...]
 
 
@@ -52,8 +52,8 @@ def starts(simulator):
 task = cmcts.Task(
     name="frozen-lake",
     model=dataclasses.replace(model, outcomes=outcomes, starts=starts),
-    budget=0.3,
-    search=cmcts.SearchSettings(discount=0.95, exploration=0.5, horizon=30),
+    budget=0.2,
+    search=cmcts.SearchSettings(discount=0.95, exploration=1.0, horizon=30),
     iterations=64,
-    training_iterations=32,
+    training_iterations=64,
 )

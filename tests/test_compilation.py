@@ -22,7 +22,7 @@ import cmcts
 import models
 from cmcts import compilation
 from cmcts.compilation import compiled_for, digest, uncompiled
-from cmcts.critic import immediate_costs_only
+from cmcts.critic import SafetyCritic, immediate_costs_only
 from cmcts.envs.rocksample import rocksample_model
 from cmcts.model import KERNEL_FUNCTIONS
 from cmcts.planners import CMCTS, PenalizedMCTS, SearchSettings
@@ -440,6 +440,32 @@ def test_a_model_that_cannot_be_compiled_plans_with_one_warning(decorate):
     assert "use only numbers and NumPy arrays in params" in messages[0]
     assert "decorate the helpers they call with numba.njit" in messages[0]
     assert caught[0].category is UserWarning
+    assert caught[0].filename == __file__  # the line that planned, not one of the library's
+
+
+@compiled_only
+def test_a_critic_that_cannot_be_compiled_plans_with_one_warning():
+    twin = table_model(random_table(3))
+    costs = {"low": 0.0, "high": 9.0}
+
+    def predict(params, features, scratch, mean, sigma):
+        sigma[:] = 0.0
+        mean[:] = costs["low"]
+        mean[1] = costs["high"]
+
+    critic = SafetyCritic(predict, None, twin.feature_count, twin.action_count)
+    planner = CMCTS(twin, critic, SearchSettings(horizon=10))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        decisions = [planner.plan([0.0, 0.0], 1.0, iterations=50, rng=seed) for seed in range(2)]
+        batch = planner.plan_batch(np.zeros((2, 2)), np.ones(2), iterations=50, rngs=[0, 1])
+    assert all(decision.pruned[1] == decision.legal[1] for decision in decisions)
+    for ours, theirs in zip(batch, decisions, strict=True):
+        same_decision(ours, theirs)
+    (warning,) = caught
+    assert str(warning.message).startswith("the critic cannot be compiled, and searches with it run uncompiled")
+    assert "(predict: " in str(warning.message)
+    assert warning.filename == __file__
 
 
 class ListParams(NamedTuple):

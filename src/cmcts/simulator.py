@@ -192,11 +192,12 @@ class Simulator:
         own = self._own
         before = self.observation(state) if self.costs is not None else None
         env = self.store.restore(own.env, state[-self.store.size :])
-        seed = int(_next_uint64(rng))
+        # A search spreads first draws evenly, which is not random enough for a seed: it is not alone in it.
+        spread, seed = int(_next_uint64(rng)), int(_next_uint64(rng))
         if self.reseed is not None:
             self.reseed(env.unwrapped, seed)
         else:
-            own.bits_state["state"]["state"] = seed << 64 | seed
+            own.bits_state["state"]["state"] = seed << 64 | spread
             own.bits.state = own.bits_state
             env.unwrapped.np_random = own.dice
         moment = Moment.from_step(env.step(self.first_action + int(action)))

@@ -25,7 +25,6 @@ class Tasks:
         console = Console(highlight=False)
         console.print(table)
         console.print(
-            "and rocksample-N-M for any N x N grid with M rocks, rocksample-N-M-energy with a second constraint,
-"
+            "and rocksample-N-M for any N x N grid with M rocks, rocksample-N-M-energy with a second constraint,\n"
             "random-KIND-SEED for a random problem, and FILE.py:NAME or MODULE:NAME for a task of your own"
         )
