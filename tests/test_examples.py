@@ -7,12 +7,54 @@ from pathlib import Path
 
 import pytest
 
+import cmcts
 from cmcts import cli
+from cmcts.errors import InvalidInput
 
 pytest.importorskip("jax")
 
+from cmcts.learning import CriticSettings
+from cmcts.multipliers import MultiplierSettings
+from cmcts.runs import RunFolder
+from cmcts.training import TrainingSettings, run_config, train
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 BRIEF = ["--evaluation-episodes", "200", "--max-rounds", "1", "--tolerances", "0", "--steps-per-multiplier", "300"]
+
+
+def test_a_users_task_is_trained_resumed_and_deployed(capsys, tmp_path, monkeypatch):
+    """An environment that returns six values, from a file, in a run that is resumed from another folder."""
+    reference = f"{EXAMPLES}/six_tuple.py:task"
+    task = cmcts.make(reference)
+    settings = TrainingSettings.for_task(
+        task,
+        iterations=6,
+        steps_per_multiplier=60,
+        max_rounds=1,
+        evaluation_episodes=200,
+        tolerances=(0.0,),
+        critic=CriticSettings(hidden=(8,), steps=300, batch=32),
+        multiplier=MultiplierSettings(max_updates=1),
+    )
+    run = RunFolder.create(tmp_path / "run", run_config(task, settings))
+    assert run.config["source"] == reference
+    outcome = train(task, settings, run)
+    assert outcome.record["feasible"] and outcome.record["cost_mean"] <= 0.1
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["train", "--resume", "run"]) == 0
+    assert cli.main(["train", reference, "--resume", "run"]) == 0
+    capsys.readouterr()
+    assert cli.main(["plan", reference, "--critic", "run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["note"] == "critic: run"
+    with pytest.raises(InvalidInput, match="expected the model of task 'six-tuple' as an argument"):
+        cmcts.CMCTS.load("run")
+    assert cmcts.CMCTS.load("run", task.model).pruning.tolerance == 0.0
+    assert cli.main(["plan", f"{EXAMPLES}/frozen_lake.py:task", "--critic", "run"]) == 2
+    assert (
+        "expected a critic with feature_count 16 for model 'FrozenLake-v1', got one with 2" in capsys.readouterr().err
+    )
+    assert cli.main(["train", f"{EXAMPLES}/plain_python.py:task", "--resume", "run"]) == 2
+    assert "was begun for task 'six-tuple' with another model" in capsys.readouterr().err
 
 
 @pytest.mark.slow
