@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import matplotlib
@@ -41,19 +41,24 @@ def where_they_went(task: Task, journeys: Mapping[str, Transitions]) -> Figure:
 
 
 def comparison(task: Task, summaries: Mapping[str, Mapping[str, Any]], optimum: float | None = None) -> Figure:
-    """Reward, cost and episodes over budget, with standard errors; the dashed lines are the optimum and the budget."""
-    panels = _panels(3, height=2.9)
-    names = list(summaries)
+    """Reward, each cost and episodes over budget, with standard errors; dashed: the optimum and the budgets."""
+    names, constraints = list(summaries), range(task.model.cost_count)
+    panels = _panels(2 + len(constraints), height=2.9)
     colours = [COLOURS.get(name, INK) for name in names]
-    bars: Sequence[tuple[str, str, str | None]] = (
-        ("discounted reward", "reward_mean", "reward_se"),
-        ("discounted cost", "cost_mean", "cost_se"),
-        ("episodes over budget [%]", "violation_rate", None),
-    )
-    for axes, (title, value, error) in zip(panels, bars, strict=True):
-        scale = 100.0 if value == "violation_rate" else 1.0
-        heights = [scale * summaries[name][value] for name in names]
-        errors = [summaries[name][error] for name in names] if error else None
+    rows = list(summaries.values())
+    bars: list[tuple[str, list[float], list[float] | None]] = [
+        ("discounted reward", [row["reward_mean"] for row in rows], [row["reward_se"] for row in rows]),
+        *(
+            (
+                f"discounted {task.model.cost_name(m)}",
+                [row["cost_means"][m] for row in rows],
+                [row["cost_ses"][m] for row in rows],
+            )
+            for m in constraints
+        ),
+        ("episodes over budget [%]", [100.0 * row["violation_rate"] for row in rows], None),
+    ]
+    for axes, (title, heights, errors) in zip(panels, bars, strict=True):
         axes.bar([NAMES.get(name, name).replace(", ", "\n") for name in names], heights, yerr=errors, color=colours,
                  width=0.6, capsize=4, error_kw={"ecolor": INK, "lw": 1.2})  # fmt: skip
         for x, height in enumerate(heights):
@@ -66,7 +71,8 @@ def comparison(task: Task, summaries: Mapping[str, Mapping[str, Any]], optimum: 
         axes.margins(y=0.18)
     if optimum is not None:
         _mark(panels[0], optimum, f"optimum {optimum:.2f}")
-    _mark(panels[1], task.budget[0], f"budget {task.budget[0]:g}")
+    for m in constraints:
+        _mark(panels[1 + m], task.budget[m], f"budget {task.budget[m]:g}")
     figure = panels[0].figure
     assert isinstance(figure, Figure)
     return figure
