@@ -61,8 +61,9 @@ class TrainingSettings:
     patience: int = 1
     """Go on for so many rounds without a better feasible critic; 0 stops at the first feasible one."""
     evaluation_episodes: int = 400
-    tolerances: tuple[float, ...] = (0.0, 0.02, 0.05, 0.1)
-    """Pruning tolerances to try with each critic."""
+    tolerances: tuple[float, ...] = (0.02, 0.05, 0.1, 0.0)
+    """Pruning tolerances to try with each critic. 0 comes last: where it closes the only way, the others have set a
+    reward to beat by then, and its evaluation is cut short."""
     search: SearchSettings = field(default_factory=SearchSettings)
     pruning: PruningSettings = field(default_factory=PruningSettings)
     critic: CriticSettings = field(default_factory=CriticSettings)

@@ -47,7 +47,7 @@ class Train:
     evaluation_episodes: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 400)")] = None
     """Episodes that judge whether a critic is feasible, 200 or more."""
     tolerances: Annotated[
-        tuple[float, ...] | None, arg(metavar="T [T ...]", help_behavior_hint="(default: 0 0.02 0.05 0.1)")
+        tuple[float, ...] | None, arg(metavar="T [T ...]", help_behavior_hint="(default: 0.02 0.05 0.1 0)")
     ] = None
     """Pruning tolerances to choose from."""
     target: Annotated[Literal["feasible", "sarsa"] | None, arg(help_behavior_hint="(default: feasible)")] = None

@@ -232,13 +232,13 @@ def options(scale: Scale) -> Iterator[Cell]:
 
 
 EXPERIMENTS: dict[str, Callable[[Scale], Iterator[Cell] | Iterator[Training]]] = {
+    "training": training_cost,
     "rocksample": main_figure,
     "honesty": honesty,
     "ablation": ablation,
     "equal-reward": equal_reward,
     "safe-gridworld": safe_gridworld,
     "grid-search": grid_search,
-    "training": training_cost,
     "options": options,
 }
 OURS = ("options",)  # not in the paper, and so only run when asked for by name
