@@ -299,7 +299,8 @@ def _managed_part(typ: types.Type, name: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of a Numba error that says something."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    useful = [line for line in lines if not line.startswith(("Failed in", "During:", "File", "\x1b"))]
+    """The first line of a Numba error that says something; Numba adds colours where it finds colorama."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    useful = [line for line in lines if not line.startswith(("Failed in", "During:", "File"))]
     return (useful or lines or [type(error).__name__])[0]
