@@ -29,6 +29,7 @@ uncompiled.
 from __future__ import annotations
 
 import dataclasses
+import re
 import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
