@@ -137,7 +137,7 @@ def test_equals_are_all_kept_by_the_fallback():
 def test_any_constraint_can_prune():
     # Bounds with gamma = 0.5 and C_path = 0.4: Q_0 > 1 and Q_1 > 0.2.
     mean = [[0.9, 0.1], [1.1, 0.1], [0.9, 0.3], [1.1, 0.3]]
-    assert prune_second(LETTER, mean, 0.0, [0.9, 0.5]) == ([0], [0, 1, 2, 1], False)
+    assert prune_second(LETTER, mean, 0.0, [0.9, 0.5]) == ([0], [0, 1, 2, 3], False)
 
 
 def test_a_constraint_can_be_trusted_while_another_is_not():
@@ -149,7 +149,7 @@ def test_a_constraint_can_be_trusted_while_another_is_not():
 def test_the_fallback_looks_at_the_worst_constraint():
     # Overruns 0.4 + 0.5 Q - b with b = (0, 0.2): (0.5, 0.5) -> 0.65, (0.9, 0.1) -> 0.85, (0.2, 1.0) -> 0.7.
     mean = [[0.5, 0.5], [0.9, 0.1], [0.2, 1.0]]
-    assert prune_second(LETTER, mean, 0.0, [0.0, 0.2]) == ([0], [1, 1, 1], True)
+    assert prune_second(LETTER, mean, 0.0, [0.0, 0.2]) == ([0], [3, 3, 3], True)
 
 
 def test_sampled_costs_give_the_same_floor_when_costs_are_certain():
