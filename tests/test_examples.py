@@ -19,7 +19,7 @@ from cmcts.runs import RunFolder
 from cmcts.training import TrainingSettings, run_config, train
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-BRIEF = ["--evaluation-episodes", "200", "--max-rounds", "1", "--tolerances", "0.02", "--steps-per-multiplier", "300"]
+BRIEF = ["--evaluation-episodes", "200", "--max-rounds", "1", "--tolerances", "0.02", "0.1"]
 
 
 def test_a_users_task_is_trained_resumed_and_deployed(capsys, tmp_path, monkeypatch):
