@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cmcts.compilation import kernel
 from cmcts.envs import rocksample
-from cmcts.envs.rocksample import EAST, NORTH, SAMPLE, SENSE, SOUTH, WEST, rocksample_model, rocksample_params
+from cmcts.envs.rocksample import SAMPLE, SENSE, rocksample_model, rocksample_params
 from cmcts.model import Model
 
 UNREAD = 0.5
@@ -40,25 +40,14 @@ class EnergyParams(NamedTuple):
 
 @kernel
 def legal_actions(params, state, out):
-    """Moves that stay on the grid or leave east, sample on an uncollected rock, measure rocks without an answer."""
-    count = 0
-    for i in range(state.shape[0] - 2):
-        out[count] = SENSE + i
-        count += state[2 + i] == UNREAD
-    x, y = int(state[0]), int(state[1])
-    out[count] = EAST
-    count += 1
-    out[count] = WEST
-    count += x > 0
-    out[count] = SOUTH
-    count += y > 0
-    out[count] = NORTH
-    count += y + 1 < params.n
-    rock = params.rock_at[x * params.n + y]
-    if rock >= 0:
-        out[count] = SAMPLE
-        count += state[2 + rock] >= 0.0
-    return count
+    """RockSample's, without measuring rocks that have answered."""
+    count = rocksample.legal_actions(params, state, out)
+    kept = 0
+    for k in range(count):
+        action = out[k]
+        out[kept] = action
+        kept += action < SENSE or state[2 + action - SENSE] == UNREAD
+    return kept
 
 
 @kernel
