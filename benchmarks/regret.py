@@ -18,7 +18,8 @@ import numpy as np
 
 from cmcts.evaluation import run_episodes
 from cmcts.exact import least_cost_to_go, solve
-from cmcts.planners import CCMCP, CMCTS, Planner
+from cmcts.planners import CCMCP, CMCTS
+from cmcts.planning import Planner
 from cmcts.random_models import random_problem
 from cmcts.tasks import Task, make
 

@@ -176,3 +176,44 @@ def lookup_critic(model: Model, mean, sigma) -> SafetyCritic:
     """mean and sigma [F, A*M]."""
     params = LookupParams(np.asarray(mean, np.float32), np.asarray(sigma, np.float32))
     return SafetyCritic(lookup, params, model.feature_count, model.action_count, model.cost_count)
+
+
+def climb_step(params, state, action, rng, next_state, costs):
+    """Climb a ledge (0), with a chance of 0.2 to fall, which costs 1 and ends it; or leave (1)."""
+    next_state[0], costs[0] = state[0], 0.0
+    if action == 1:
+        return 0.0, True
+    if uniform(rng) < 0.2:
+        costs[0] = 1.0
+        return 0.0, True
+    next_state[0] = state[0] + 1.0
+    return 1.0, next_state[0] >= 4
+
+
+def climb_actions(params, state, out):
+    out[0], out[1] = 0, 1
+    return 2
+
+
+def climb_features(params, state, out):
+    for k in range(4):
+        out[k] = 1.0 if k == state[0] else 0.0
+
+
+def climb_start(params, rng, state):
+    state[0] = 0.0
+
+
+def climb_model() -> Model:
+    """Four ledges, each a chance of 0.2 to fall: the least cost-to-go is 0.2 for climbing and 0 for leaving."""
+    return Model(
+        "climb",
+        None,
+        climb_step,
+        climb_actions,
+        climb_features,
+        climb_start,
+        state_size=1,
+        action_count=2,
+        feature_count=4,
+    )

@@ -117,6 +117,7 @@ class NaiveSearch:
             leaf.visits += 1
             if not terminal and depth < self.rules.horizon:
                 self.expand(leaf)
+                path_costs = leaf.path_costs  # the expansion may have charged what was expected instead
         value, costs = 0.0, [0.0] * self.model.cost_count
         if not terminal:
             for _ in range(self.rules.rollouts):
@@ -191,7 +192,25 @@ class NaiveSearch:
             node.actions[number] = Action(self.model.cost_count)
         if self.rules.use_critic:
             node.mean, node.sigma = self.predict(node.state)
+            if self.rules.expected_accounting and node is not self.root:
+                self.charge_expected(node)
             self.prune(node)
+
+    def charge_expected(self, node):
+        """What is left by expected accounting: V(s') + (b - Q(s, a)) / gamma, as a path cost seen from the root."""
+        parent, number = next(
+            (other, number)
+            for other in self.nodes
+            for number, action in other.actions.items()
+            if node in action.outcomes
+        )
+        least = [max(0.0, min(node.mean[other][m] for other in node.actions)) for m in self.constraints]
+        node.path_costs = [
+            parent.path_costs[m]
+            + self.power(parent.depth) * max(0.0, parent.mean[number][m])
+            - self.power(node.depth) * least[m]
+            for m in self.constraints
+        ]
 
     def prune(self, node):
         """Algorithm 1, lines 6 to 11, with the options of `PruningSettings`."""

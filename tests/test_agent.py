@@ -13,7 +13,8 @@ from cmcts.critic import immediate_costs_only
 from cmcts.envs.rocksample import rocksample_model
 from cmcts.envs.safe_gridworld import safe_gridworld_model
 from cmcts.errors import InvalidInput
-from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS, SearchSettings
+from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
+from cmcts.planning import SearchSettings
 from cmcts.random import stream
 from models import random_ensemble, random_table, table_model
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from cmcts import bundle as bundles
 from cmcts.bundle import Bundle
 from cmcts.errors import InvalidInput
-from cmcts.planners import CMCTS, SearchSettings
+from cmcts.planners import CMCTS
+from cmcts.planning import SearchSettings
 from cmcts.pruning import PruningSettings
 from cmcts.tasks import make
 

@@ -25,7 +25,8 @@ from cmcts.compilation import compiled_for, digest, uncompiled
 from cmcts.critic import SafetyCritic, immediate_costs_only
 from cmcts.envs.rocksample import rocksample_model
 from cmcts.model import KERNEL_FUNCTIONS
-from cmcts.planners import CMCTS, PenalizedMCTS, SearchSettings
+from cmcts.planners import CMCTS, PenalizedMCTS
+from cmcts.planning import SearchSettings
 from cmcts.pruning import PruningSettings
 from cmcts.random import next_uint64, stream, uniform
 from cmcts.search import run

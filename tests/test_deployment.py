@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from cmcts import planners
+from cmcts import planning
 from cmcts.agent import Agent
 from cmcts.critic import immediate_costs_only
 from cmcts.envs.safe_gridworld import safe_gridworld_model
-from cmcts.planners import CMCTS, PenalizedMCTS, SearchSettings
+from cmcts.planners import CMCTS, PenalizedMCTS
+from cmcts.planning import SearchSettings
 from conftest import compiled_only
 
 
@@ -93,7 +94,7 @@ class Clockwork:
 def test_a_search_ends_at_its_deadline_but_for_one_chunk(cost, monkeypatch):
     """A chunk takes a millisecond, or one simulation where that takes longer."""
     clock = Clockwork(cost)
-    monkeypatch.setattr(planners.time, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(planning.time, "perf_counter", lambda: clock.now)
     model = safe_gridworld_model(0.0)
     PenalizedMCTS(model, 0.0)._run_until(clock, 0.02, None)
     assert 0.02 <= clock.now <= 0.02 + max(0.001, cost) + 1e-9

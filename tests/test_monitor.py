@@ -9,7 +9,8 @@ import pytest
 
 from cmcts.errors import InvalidInput
 from cmcts.monitor import SafetyMonitor
-from cmcts.planners import CMCTS, PenalizedMCTS, SearchSettings
+from cmcts.planners import CMCTS, PenalizedMCTS
+from cmcts.planning import SearchSettings
 from cmcts.pruning import PruningSettings
 from models import TableParams, lookup_critic, table_model
 

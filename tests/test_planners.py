@@ -17,15 +17,9 @@ from cmcts.critic import immediate_costs_only
 from cmcts.envs.rocksample import rocksample_model
 from cmcts.envs.safe_gridworld import safe_gridworld_model
 from cmcts.errors import InvalidInput, ModelError
-from cmcts.planners import (
-    CCMCP,
-    CMCTS,
-    CCMCPSettings,
-    PenalizedMCTS,
-    SearchSettings,
-    mixture,
-    mixture_program,
-)
+from cmcts.mixtures import mixture, mixture_program
+from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
+from cmcts.planning import SearchSettings
 from cmcts.random import stream, streams
 from conftest import compiled
 from models import TableParams, linear_critic, random_ensemble, random_table, table_model

@@ -10,7 +10,8 @@ import pytest
 
 from cmcts.errors import InvalidInput
 from cmcts.model import no_expected_costs
-from cmcts.planners import CMCTS, PenalizedMCTS, SearchSettings
+from cmcts.planners import CMCTS, PenalizedMCTS
+from cmcts.planning import SearchSettings
 from cmcts.pruning import PruningSettings
 from cmcts.random import stream
 from cmcts.tree import PRUNED, ROOT

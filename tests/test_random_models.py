@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from cmcts.compilation import python_function
 from cmcts.errors import InvalidInput
 from cmcts.exact import penalized_values, solve
-from cmcts.planners import PenalizedMCTS, SearchSettings
+from cmcts.planners import PenalizedMCTS
+from cmcts.planning import SearchSettings
 from cmcts.random import stream
 from cmcts.random_models import KINDS, TabularParams, random_problem, tabular_cmdp, tabular_model
 from cmcts.tasks import make

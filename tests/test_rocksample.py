@@ -27,7 +27,8 @@ from cmcts.envs.rocksample import (
 )
 from cmcts.envs.rocksample_world import RockSampleWorld
 from cmcts.errors import InvalidInput
-from cmcts.planners import CCMCP, CMCTS, PenalizedMCTS, SearchSettings
+from cmcts.planners import CCMCP, CMCTS, PenalizedMCTS
+from cmcts.planning import SearchSettings
 from cmcts.random import stream
 from models import random_ensemble
 

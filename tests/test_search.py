@@ -15,7 +15,8 @@ from cmcts.critic import immediate_costs_only
 from cmcts.envs.rocksample import rocksample_model
 from cmcts.envs.safe_gridworld import safe_gridworld_model
 from cmcts.model import Model
-from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS, SearchSettings
+from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
+from cmcts.planning import SearchSettings
 from cmcts.pruning import PruningSettings
 from cmcts.random import stream, uniform
 from cmcts.tree import ILLEGAL, NO_NODE, PRUNED, ROOT, Tree, allocate, bytes_per_node
@@ -86,6 +87,7 @@ PRUNINGS = {
     "strict": PruningSettings(sigma_max=0.3, tolerance=0.0, cost_floor=False),
     "lowest mean": PruningSettings(sigma_max=0.1, fallback="lowest_mean"),
     "sure of all": PruningSettings(sigma_max=np.inf, tolerance=0.2),
+    "expected accounting": PruningSettings(sigma_max=0.3, tolerance=0.0, accounting="expected"),
 }
 
 
@@ -187,6 +189,7 @@ KINDS = ("penalized", "ccmcp", "cmcts, nothing learned", "cmcts, perceptrons", "
         tolerance=st.sampled_from([0.0, 0.05]),
         cost_floor=st.booleans(),
         fallback=st.sampled_from(["lowest_pessimistic", "lowest_mean"]),
+        accounting=st.sampled_from(["paid", "expected"]),
     ),
     budget=st.sampled_from([0.0, 0.3, 1.0, 3.0]),
     own_costs=st.booleans(),

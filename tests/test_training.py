@@ -20,8 +20,9 @@ from cmcts.errors import InvalidInput
 from cmcts.evaluation import Transitions
 from cmcts.learning import CriticSettings
 from cmcts.multipliers import MultiplierSettings
+from cmcts.planning import SearchSettings
 from cmcts.runs import RunFolder
-from cmcts.tasks import make
+from cmcts.tasks import Task, make
 from cmcts.training import (
     Silence,
     TrainingSettings,
@@ -30,6 +31,7 @@ from cmcts.training import (
     settings_from_config,
     train,
 )
+from models import climb_model
 
 TASK = make("rocksample-3-2")
 
@@ -71,6 +73,32 @@ def test_a_small_training_ends_with_a_feasible_bundle(finished):
     assert loaded.task == "rocksample-3-2"
     assert loaded.pruning.tolerance == outcome.record["tolerance"]
     assert loaded.training["episodes"] >= 400
+
+
+def test_dangers_that_strike_by_chance_are_accounted_for_in_expectation(tmp_path):
+    """Who survives a ledge climbs on by paid accounting, and no tolerance is feasible; expected accounting is."""
+    search = SearchSettings(discount=0.9, exploration=2.0, horizon=10)
+    task = Task("climb", climb_model(), budget=0.3, search=search)
+    settings = TrainingSettings.for_task(
+        task,
+        iterations=32,
+        steps_per_multiplier=300,
+        max_rounds=1,
+        evaluation_episodes=400,
+        tolerances=(0.02, 0.05),
+        critic=CriticSettings(hidden=(16,), steps=1500, batch=64),
+    )
+    run = RunFolder.create(tmp_path / "run", run_config(task, settings))
+    outcome = train(task, settings, run)
+    evaluations = [row for row in run.history if row["phase"] == "evaluate"]
+    assert [row["accounting"] for row in evaluations] == ["paid", "paid", "expected", "expected"]
+    assert [row["feasible"] for row in evaluations[:2]] == [False, False]
+    assert outcome.bundle.pruning.accounting == "expected"
+    assert outcome.record["cost_mean"] <= 0.3
+    assert outcome.record["reward_mean"] > 0.6  # of 0.8 for the one ledge that can be paid for
+    assert bundles.load(tmp_path / "run", task.model).pruning == outcome.bundle.pruning
+    paid_only = dataclasses.replace(settings, accountings=("paid",))
+    assert train(task, paid_only, RunFolder.create(tmp_path / "paid", run_config(task, paid_only))).bundle is None
 
 
 def test_the_data_learns_terminal_steps_and_what_followed(finished):

@@ -14,7 +14,8 @@ from cmcts.decision import Decision
 from cmcts.errors import InvalidInput, ModelError
 from cmcts.model import Model
 from cmcts.monitor import Intervention, SafetyMonitor
-from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS, Planner, SearchSettings
+from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
+from cmcts.planning import Planner, SearchSettings
 from cmcts.pruning import PruningSettings
 from cmcts.random import stream, streams
 from cmcts.tasks import Task, make

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmcts.decision import Decision
 from cmcts.errors import expect
-from cmcts.planners import Planner
+from cmcts.planning import Planner
 from cmcts.random import Stream, stream
 
 
@@ -42,9 +42,21 @@ class Agent:
         self.iterations, self.seconds = iterations, seconds
         self.decision: Decision | None = None
         self._session = planner.session() if reuse_tree else None
+        self._arriving = False  # expected accounting has still to add what the next state needs
+
+    def arrive(self, state: ArrayLike) -> NDArray[np.float64]:
+        """Settle in `state` what is left of the budget, which `act` does as well.
+
+        By expected accounting that is known only now: V(s') + (b - Q_C(s, a)) / gamma.
+        """
+        if self._arriving:
+            self.budget = np.maximum(0.0, self.budget + self.planner.least_costs(state))
+            self._arriving = False
+        return self.budget
 
     def act(self, state: ArrayLike) -> Decision:
         """Decide in `state`."""
+        self.arrive(state)
         if self._session is None:
             decision = self.planner.plan(
                 state,
@@ -79,11 +91,18 @@ class Agent:
         return self.decision
 
     def observe(self, costs: ArrayLike) -> NDArray[np.float64]:
-        """Take note of what the last action really cost; returns what is left."""
+        """Take note of what the last action really cost; returns what is left.
+
+        By expected accounting, whatever it cost, (b - Q_C(s, a)) / gamma is left beyond what the next state needs.
+        """
         paid = self.planner.model.validate_costs(costs, "costs")
         expect(self.decision is not None, "a decision before its costs are observed", None)
         assert self.decision is not None
-        self.budget = self.decision.next_budget(paid, self.planner.search.discount)
+        self._arriving = self.planner.charges_expected_costs
+        if self._arriving:
+            self.budget = self.decision.slack(self.planner.search.discount)
+        else:
+            self.budget = self.decision.next_budget(paid, self.planner.search.discount)
         return self.budget
 
 
@@ -91,6 +110,8 @@ def act_together(agents: Sequence[Agent], states: ArrayLike, threads: int | None
     """Let many agents of one planner decide at once, over all cores; the same decisions as one after the other."""
     rows = np.asarray(states)
     expect(len(rows) == len(agents), f"{len(agents)} states, one an agent", len(rows))
+    for agent, row in zip(agents, rows, strict=True):
+        agent.arrive(row)  # here, not in a process that would keep it to itself
     alone = any(agent._session is not None for agent in agents)  # a tree that is reused cannot live in a process
     decisions = agents[0].planner.side_by_side(
         lambda index: agents[index].act(rows[index]), len(agents), threads, None if alone else [a.rng for a in agents]

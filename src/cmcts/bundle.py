@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from cmcts.critic import SafetyCritic, ensemble
 from cmcts.errors import InvalidInput, expect
 from cmcts.model import Model
-from cmcts.planners import SearchSettings
+from cmcts.planning import SearchSettings
 from cmcts.pruning import PruningSettings
 from cmcts.runs import write_atomically
 

@@ -55,6 +55,14 @@ class Decision:
         others = self.probabilities @ self.cost_values - p * self.cost_values[self.action]
         return np.asarray(np.maximum(0.0, (self.budget - p * costs - others) / (discount * p)))
 
+    def slack(self, discount: float) -> NDArray[np.float64]:
+        """What expected accounting leaves beyond the next state's needs: (b - Q_C(s, a)) / gamma, by the critic's Q_C.
+
+        Below zero if nothing was safe: the debt stays.
+        """
+        assert self.critic_mean is not None
+        return np.asarray((self.budget - np.maximum(0.0, self.critic_mean[self.action])) / discount)
+
     def reason(self, action: int) -> str:
         """Why an action was refused, in words; empty if it was not."""
         if not self.legal[action]:

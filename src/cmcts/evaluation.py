@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmcts.agent import Agent, act_together
 from cmcts.decision import Decision
 from cmcts.errors import InvalidInput, expect
-from cmcts.planners import Planner
+from cmcts.planning import Planner
 from cmcts.random import stream
 from cmcts.statistics import Interval, mean_interval, rate_interval, standard_error
 

@@ -83,7 +83,7 @@ class SafetyMonitor:
         """The policy's action if it is safe, else the planner's."""
         proposed = self._proposal(state)
         # One simulation opens the root, where the critic judges every action.
-        verdict = self.planner.plan(state, self.budget, iterations=1)
+        verdict = self.planner.plan(state, self._agent.arrive(state), iterations=1)
         reason = verdict.reason(proposed)
         if not reason:
             self._agent.decision = verdict

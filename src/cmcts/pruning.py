@@ -18,13 +18,24 @@ switched off by the settings in brackets:
   floor holds for predictions that are unsure as well, where the paper keeps the action unseen.
 * `fallback` ["lowest_mean"]: what to keep when every legal action is unsafe. The lowest mean trusts predictions that
   were just thrown away as unsure; "lowest_pessimistic" takes the lowest mean + sigma, floored.
+
+`accounting` says what C_path, and so what is left of the budget, is made of. "paid" is the paper's: what was really
+paid. That keeps every single episode within the budget as long as no cost is larger than what is left. Where one can be
+(a fall costs 1, the budget is 0.1), a danger is charged to those it strikes, who cannot pay, and survivors go on with
+all they had. "expected" charges everybody for the risk that was taken. With V(s) = min_a Q(s, a), the step from s by a
+to s' leaves
+
+    b' = V(s') + (b - Q(s, a)) / gamma,
+
+so that E[c + gamma b'] = b, by Q's own equation Q(s, a) = E[c + gamma V(s')]. Who takes only actions with Q(s, a) <= b
+keeps b >= V(s) at every step, and if Q is right, the expected cost of it all is at most the budget.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -32,6 +43,8 @@ from cmcts.compilation import entry_point, kernel
 from cmcts.errors import expect
 from cmcts.tree import PRUNED
 
+Accounting = Literal["paid", "expected"]
+ACCOUNTINGS: tuple[Accounting, ...] = get_args(Accounting)
 LOWEST_MEAN, LOWEST_PESSIMISTIC = 0, 1
 ROUNDING = 1e-9  # totals that equal the budget but for rounding are within it
 
@@ -48,12 +61,15 @@ class PruningSettings:
     """Never predict less than the model's own expected immediate cost, trusted or not."""
     fallback: Literal["lowest_pessimistic", "lowest_mean"] = "lowest_pessimistic"
     """Which actions to keep when every one is unsafe."""
+    accounting: Accounting = "paid"
+    """What a step takes from the budget: what was really paid, or what the critic expected it to cost."""
 
     def __post_init__(self) -> None:
         expect(self.sigma_max >= 0 and not math.isnan(self.sigma_max), "sigma_max >= 0", self.sigma_max)
         expect(self.tolerance >= 0 and math.isfinite(self.tolerance), "tolerance >= 0 and finite", self.tolerance)
         fallbacks = ("lowest_pessimistic", "lowest_mean")
         expect(self.fallback in fallbacks, f"fallback to be one of {fallbacks}", self.fallback)
+        expect(self.accounting in ACCOUNTINGS, f"accounting to be one of {ACCOUNTINGS}", self.accounting)
 
     @classmethod
     def paper(cls, sigma_max: float = 0.5) -> PruningSettings:
@@ -81,6 +97,24 @@ def trusted(mean, sigma, floor, rules):
     if sigma > rules.sigma_max:
         return floor
     return max(mean - rules.tolerance, floor)
+
+
+@kernel
+def charge_expected(tree, node, count, work):
+    """C_path of `node` by expected accounting: C_path(s') = C_path(s) + gamma^t (Q(s, a) - gamma V(s')).
+
+    The critic's row of `node` and its `count` legal actions in `work.legal` are filled; the root has spent nothing.
+    """
+    parent, action = tree.parent[node], tree.parent_action[node]
+    constraints = work.path_costs.shape[0]
+    before, now = work.discounts[tree.depth[parent]], work.discounts[tree.depth[node]]
+    for m in range(constraints):
+        least = math.inf
+        for k in range(count):
+            least = min(least, np.float64(tree.critic_mean[node, work.legal[k] * constraints + m]))
+        expected = max(0.0, np.float64(tree.critic_mean[parent, action * constraints + m]))
+        tree.path_costs[node, m] = tree.path_costs[parent, m] + before * expected - now * max(0.0, least)
+        work.path_costs[m] = tree.path_costs[node, m]
 
 
 @kernel

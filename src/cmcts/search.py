@@ -17,7 +17,7 @@ import numpy as np
 
 from cmcts.compilation import entry_point, kernel
 from cmcts.memo import remembered
-from cmcts.pruning import ROUNDING, immediate_costs, prune, trusted
+from cmcts.pruning import ROUNDING, charge_expected, immediate_costs, prune, trusted
 from cmcts.random import below, spread
 from cmcts.tree import ILLEGAL, NO_NODE, ROOT, add_node, find_child
 
@@ -42,6 +42,7 @@ class Rules(NamedTuple):
     tolerance: float
     cost_floor: bool
     fallback: int
+    expected_accounting: bool  # C_path charges what the critic expected, not what was paid
     tune_multipliers: bool  # CC-MCP: move the multipliers after every simulation
     multiplier_max: float
 
@@ -216,6 +217,8 @@ def expand(model, params, critic, critic_params, tree, node, budget, rules, work
     if rules.use_critic and count > 0:
         model.features(params, tree.states[node], work.features)
         critic.predict(critic_params, work.features, work.scratch, tree.critic_mean[node], tree.critic_sigma[node])
+        if rules.expected_accounting and node != ROOT:
+            charge_expected(tree, node, count, work)
         prune(model, params, tree, node, count, budget, rules, work, rng)
 
 

@@ -19,7 +19,7 @@ from cmcts.envs.safe_gridworld import safe_gridworld_model
 from cmcts.errors import InvalidInput, expect
 from cmcts.loading import absolute, is_reference, load_made, load_registered, registered
 from cmcts.model import Model
-from cmcts.planners import SearchSettings
+from cmcts.planning import SearchSettings
 from cmcts.pruning import PruningSettings
 
 if TYPE_CHECKING:

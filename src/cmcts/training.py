@@ -8,7 +8,9 @@
     until the best feasible critic has not improved for `patience` rounds
 
 Feasible: mean cost plus one standard error within the budget. The paper stops at the first feasible critic, which can
-be far too timid; here the *best* feasible one is kept, with the tolerance it was best with.
+be far too timid; here the *best* feasible one is kept, with the tolerance it was best with. Where no tolerance is
+feasible because dangers strike by chance and cost more than is left, the budget is accounted for in expectation
+(pruning.py).
 
 Every stage is a function of the configuration and of earlier stages, and is recorded when it is done (runs.py): kill
 the training at any moment, resume it, and the same critic comes out, bit for bit.
@@ -34,8 +36,9 @@ from cmcts.errors import InvalidInput, expect
 from cmcts.evaluation import Episodes, Transitions, run_episodes
 from cmcts.learning import Batch, CriticSettings, fit
 from cmcts.multipliers import Measurement, MultiplierSettings, next_multipliers
-from cmcts.planners import CMCTS, PenalizedMCTS, Planner, SearchSettings
-from cmcts.pruning import PruningSettings
+from cmcts.planners import CMCTS, PenalizedMCTS
+from cmcts.planning import Planner, SearchSettings
+from cmcts.pruning import ACCOUNTINGS, Accounting, PruningSettings
 from cmcts.runs import RunFolder
 from cmcts.selection import best_feasible, hopeless, is_feasible
 from cmcts.statistics import standard_error
@@ -64,6 +67,8 @@ class TrainingSettings:
     tolerances: tuple[float, ...] = (0.02, 0.05, 0.1, 0.0)
     """Pruning tolerances to try with each critic. 0 comes last: where it closes the only way, the others have set a
     reward to beat by then, and its evaluation is cut short."""
+    accountings: tuple[Accounting, ...] = ("paid", "expected")
+    """How the budget is accounted for; the next one is tried where no tolerance was feasible with those before."""
     search: SearchSettings = field(default_factory=SearchSettings)
     pruning: PruningSettings = field(default_factory=PruningSettings)
     critic: CriticSettings = field(default_factory=CriticSettings)
@@ -79,6 +84,8 @@ class TrainingSettings:
         expect(0 <= self.random_actions < 1, "random_actions in [0, 1)", self.random_actions)
         expect(self.evaluation_episodes >= 200, "evaluation_episodes >= 200", self.evaluation_episodes)
         expect(len(self.tolerances) >= 1 and min(self.tolerances) >= 0, "tolerances >= 0", self.tolerances)
+        known = len(self.accountings) >= 1 and set(self.accountings) <= set(ACCOUNTINGS)
+        expect(known, f"accountings out of {ACCOUNTINGS}, at least one", self.accountings)
 
     @classmethod
     def for_task(cls, task: Task, **changes: Any) -> TrainingSettings:
@@ -124,6 +131,7 @@ def paper_settings(task: Task, seed: int = 0) -> TrainingSettings:
         random_actions=0.0,
         patience=0,
         tolerances=(0.05,),
+        accountings=("paid",),
         search=search,
         pruning=PruningSettings.paper(sigma_max),
         critic=CriticSettings(target="sarsa"),
@@ -176,8 +184,12 @@ def train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Repo
         trainer.gather(round_, critic)
         critic = trainer.fit(round_)
         before = best_feasible(evaluations)
-        for tolerance in settings.tolerances:
-            evaluations.append(trainer.evaluate(round_, critic, tolerance, best_feasible(evaluations)))
+        for accounting in settings.accountings:
+            for tolerance in settings.tolerances:
+                pruning = dataclasses.replace(settings.pruning, tolerance=tolerance, accounting=accounting)
+                evaluations.append(trainer.evaluate(round_, critic, pruning, best_feasible(evaluations)))
+            if any(row["feasible"] for row in evaluations if row["round"] == round_):
+                break
         rounds = round_ + 1
         best = best_feasible(evaluations)
         if best is None:
@@ -322,18 +334,20 @@ class _Trainer:
         }
 
     def evaluate(
-        self, round_: int, critic: SafetyCritic, tolerance: float, best: dict[str, Any] | None
+        self, round_: int, critic: SafetyCritic, pruning: PruningSettings, best: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """C-MCTS with this critic and tolerance, lambda = 0, in the training world."""
-        return self.stage(f"evaluate {round_} {tolerance:g}", lambda: self._evaluate(round_, critic, tolerance, best))
+        """C-MCTS with this critic, pruning and lambda = 0, in the training world."""
+        name = f"evaluate {round_} {pruning.tolerance:g}"
+        if pruning.accounting != "paid":
+            name += f" {pruning.accounting}"
+        return self.stage(name, lambda: self._evaluate(round_, critic, pruning, best))
 
     def _evaluate(
-        self, round_: int, critic: SafetyCritic, tolerance: float, best: dict[str, Any] | None
+        self, round_: int, critic: SafetyCritic, pruning: PruningSettings, best: dict[str, Any] | None
     ) -> dict[str, Any]:
         settings = self.settings
-        pruning = dataclasses.replace(settings.pruning, tolerance=tolerance)
         planner = CMCTS(self.model, critic, settings.search, pruning)
-        self.reporter.begin("evaluate", settings.evaluation_episodes, round=round_, tolerance=tolerance)
+        self.reporter.begin("evaluate", settings.evaluation_episodes, round=round_, tolerance=pruning.tolerance)
         parts: list[Episodes] = []
         while (done := sum(map(len, parts))) < settings.evaluation_episodes:
             episodes, _ = run_episodes(
@@ -356,7 +370,8 @@ class _Trainer:
         return {
             "phase": "evaluate",
             "round": round_,
-            "tolerance": tolerance,
+            "tolerance": pruning.tolerance,
+            "accounting": pruning.accounting,
             "feasible": complete and is_feasible(episodes.costs, self.budget),
             **{name: summary[name] for name in kept},
             "episodes": len(episodes),
@@ -389,7 +404,9 @@ class _Trainer:
             layers=layers,
             cost_count=self.model.cost_count,
             search=self.settings.search,
-            pruning=dataclasses.replace(self.settings.pruning, tolerance=best["tolerance"]),
+            pruning=dataclasses.replace(
+                self.settings.pruning, tolerance=best["tolerance"], accounting=best["accounting"]
+            ),
             iterations=self.task.iterations,
             budget=self.task.budget,
             training=figures,
@@ -427,7 +444,7 @@ def settings_from_config(task: Task, config: dict[str, Any], path: Path) -> Trai
     try:
         for name, kind in nested.items():
             raw[name] = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw[name].items()})
-        raw["tolerances"] = tuple(raw["tolerances"])
+        raw["tolerances"], raw["accountings"] = tuple(raw["tolerances"]), tuple(raw["accountings"])
         return TrainingSettings(**raw)
     except (KeyError, TypeError) as error:
         raise InvalidInput(f"the configuration of the run {path} does not fit this version: {error}") from None

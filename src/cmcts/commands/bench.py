@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from cmcts.critic import SafetyCritic
     from cmcts.model import Model
-    from cmcts.planners import Planner
+    from cmcts.planning import Planner
     from cmcts.tasks import Task
 
 BATCH = 16
@@ -130,7 +130,8 @@ def measurements(seconds: float) -> Iterator[dict[str, Any]]:
 
 def plain(task: Task, rollout: Literal["directed", "uniform"]) -> Planner:
     """Plain UCT: no critic, no penalty."""
-    from cmcts.planners import PenalizedMCTS, SearchSettings
+    from cmcts.planners import PenalizedMCTS
+    from cmcts.planning import SearchSettings
 
     settings = SearchSettings(exploration=EXPLORATION, rollout=rollout)
     return PenalizedMCTS(task.model, [0.0] * task.model.cost_count, settings)
@@ -138,7 +139,8 @@ def plain(task: Task, rollout: Literal["directed", "uniform"]) -> Planner:
 
 def with_critic(task: Task) -> Planner:
     """UCT with a random ensemble that is asked at every expansion, and never trusted: the same tree, plus its cost."""
-    from cmcts.planners import CMCTS, SearchSettings
+    from cmcts.planners import CMCTS
+    from cmcts.planning import SearchSettings
     from cmcts.pruning import PruningSettings
 
     never = PruningSettings(sigma_max=0.0, cost_floor=False)

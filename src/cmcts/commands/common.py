@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cmcts.critic import SafetyCritic
     from cmcts.decision import Decision
     from cmcts.model import Model
-    from cmcts.planners import Planner, SearchSettings
+    from cmcts.planning import Planner, SearchSettings
     from cmcts.pruning import PruningSettings
     from cmcts.tasks import Task, World
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cmcts.evaluation import Episodes, Transitions
-    from cmcts.planners import Planner
+    from cmcts.planning import Planner
     from cmcts.tasks import Task
 
 _NONE = "(default: none)"

@@ -79,11 +79,17 @@ class TrainingProgress:
         else:
             verdict = "feasible" if record["feasible"] else "not feasible or dominated"
             body = (
-                f"tolerance {record['tolerance']:g}: reward {record['reward_mean']:.2f} ± {record['reward_se']:.2f}, "
+                f"{tried(record)}: reward {record['reward_mean']:.2f} ± {record['reward_se']:.2f}, "
                 f"cost {evaluated_cost(record)}, {record['violations']} of "
                 f"{record['episodes']} over budget, {verdict}"
             )
         self.say(f"{head}  {body}{again}")
+
+
+def tried(record: dict[str, Any]) -> str:
+    """What an evaluation tried with its critic."""
+    accounting = "" if record["accounting"] == "paid" else f", {record['accounting']} accounting"
+    return f"tolerance {record['tolerance']:g}{accounting}"
 
 
 def evaluated_cost(record: dict[str, Any]) -> str:

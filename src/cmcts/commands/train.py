@@ -50,6 +50,11 @@ class Train:
         tuple[float, ...] | None, arg(metavar="T [T ...]", help_behavior_hint="(default: 0.02 0.05 0.1 0)")
     ] = None
     """Pruning tolerances to choose from."""
+    accounting: Annotated[
+        Literal["paid", "expected"] | None,
+        arg(help_behavior_hint="(default: paid; expected where nothing is feasible with it)"),
+    ] = None
+    """What a step takes from the budget: what it really cost, or what it was expected to cost."""
     target: Annotated[Literal["feasible", "sarsa"] | None, arg(help_behavior_hint="(default: feasible)")] = None
     """What the critic learns: the least that must still be spent, or what the gathering policies spent."""
     rule: Annotated[Literal["bracket", "paper", "sign"] | None, arg(help_behavior_hint="(default: bracket)")] = None
@@ -106,6 +111,8 @@ class Train:
         settings = paper_settings(task, self.seed) if self.paper else TrainingSettings.for_task(task, seed=self.seed)
         direct = ("iterations", "steps_per_multiplier", "max_rounds", "patience", "evaluation_episodes", "tolerances")
         changes: dict[str, Any] = {name: getattr(self, name) for name in direct if getattr(self, name) is not None}
+        if self.accounting is not None:
+            changes["accountings"] = (self.accounting,)
         if self.target is not None:
             changes["critic"] = dataclasses.replace(settings.critic, target=self.target)
         if self.rule is not None:
@@ -127,11 +134,11 @@ class Train:
                 f"{folder.path}; train with more data (--steps-per-multiplier), more rounds or another seed."
             )
             return 1
-        from cmcts.commands.progress import evaluated_cost
+        from cmcts.commands.progress import evaluated_cost, tried
 
         record = outcome.record
         say(
-            f"critic of round {record['round'] + 1}, tolerance {record['tolerance']:g}: in the training world reward "
+            f"critic of round {record['round'] + 1}, {tried(record)}: in the training world reward "
             f"{record['reward_mean']:.2f} ± {record['reward_se']:.2f}, cost {evaluated_cost(record)}, "
             f"{record['violations']} of {record['episodes']} episodes over budget"
         )

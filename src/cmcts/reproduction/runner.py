@@ -25,7 +25,8 @@ from cmcts import bundle
 from cmcts.errors import InvalidInput
 from cmcts.evaluation import Episodes, Transitions, run_episodes
 from cmcts.multipliers import Measurement, MultiplierSettings, next_multipliers
-from cmcts.planners import CCMCP, CMCTS, PenalizedMCTS, Planner
+from cmcts.planners import CCMCP, CMCTS, PenalizedMCTS
+from cmcts.planning import Planner
 from cmcts.reproduction.work import Cell, Training, Tuning, Work, search_settings
 from cmcts.runs import RunFolder, write_atomically
 from cmcts.statistics import mean_interval, standard_error

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cmcts.planners import SearchSettings
+from cmcts.planning import SearchSettings
 from cmcts.tasks import Task, make
 from cmcts.training import TrainingSettings, paper_settings
 
