@@ -90,7 +90,8 @@ def trained(task: Task, folder: Path) -> Planner | None:
     """C-MCTS with a critic trained as `cmcts train` does it; None if no critic was feasible."""
     from cmcts.bundle import load
     from cmcts.runs import RunFolder
-    from cmcts.training import TrainingSettings, run_config, train
+    from cmcts.training import train
+    from cmcts.training_settings import TrainingSettings, run_config
 
     path = folder / task.name
     if not (path / "bundle.json").exists():

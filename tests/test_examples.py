@@ -16,7 +16,8 @@ pytest.importorskip("jax")
 from cmcts.learning import CriticSettings
 from cmcts.multipliers import MultiplierSettings
 from cmcts.runs import RunFolder
-from cmcts.training import TrainingSettings, run_config, train
+from cmcts.training import train
+from cmcts.training_settings import TrainingSettings, run_config
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 BRIEF = ["--evaluation-episodes", "200", "--max-rounds", "1", "--tolerances", "0.02", "0.1"]

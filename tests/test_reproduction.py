@@ -18,7 +18,7 @@ from cmcts.reproduction.texts import TEXTS, comparisons_table, equal_reward_tabl
 from cmcts.reproduction.work import OPTIONS, Cell, Training, Tuning
 from cmcts.tables import read_rows
 from cmcts.tasks import make
-from cmcts.training import PAPER_TABLE, TrainingSettings, paper_settings
+from cmcts.training_settings import PAPER_TABLE, TrainingSettings, paper_settings
 
 
 class Quiet:

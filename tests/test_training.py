@@ -23,14 +23,8 @@ from cmcts.multipliers import MultiplierSettings
 from cmcts.planning import SearchSettings
 from cmcts.runs import RunFolder
 from cmcts.tasks import Task, make
-from cmcts.training import (
-    Silence,
-    TrainingSettings,
-    paper_settings,
-    run_config,
-    settings_from_config,
-    train,
-)
+from cmcts.training import Silence, train
+from cmcts.training_settings import TrainingSettings, paper_settings, run_config, settings_from_config
 from models import climb_model
 
 TASK = make("rocksample-3-2")

@@ -77,14 +77,16 @@ class Demo:
         from cmcts.optimum import solve_task
         from cmcts.runs import RunFolder
         from cmcts.tasks import make
-        from cmcts.training import TrainingSettings, run_config, train
+        from cmcts.training import train
+        from cmcts.training_settings import TrainingSettings, run_config
 
         task = make(name)
         settings = TrainingSettings.for_task(
             task, seed=self.seed, max_rounds=3, patience=0, evaluation_episodes=200, tolerances=(0.02, 0.05)
         )
         began = time.perf_counter()
-        with TrainingProgress(task, settings) as progress:
+        progress = TrainingProgress(task, settings)
+        with progress.bar:
             outcome = train(task, settings, RunFolder.create(folder, run_config(task, settings)), progress)
         if outcome.bundle is None:
             console.print(f"[bold red]{name}: no feasible critic was found; try another --seed[/]")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -11,11 +10,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 if TYPE_CHECKING:
     from cmcts.tasks import Task
-    from cmcts.training import TrainingSettings
+    from cmcts.training_settings import TrainingSettings
 
 
 class TrainingProgress:
-    """A `cmcts.training.Reporter` that writes to standard error."""
+    """A `cmcts.training.Reporter` that writes to standard error, inside `with progress.bar`."""
 
     def __init__(self, task: Task, settings: TrainingSettings) -> None:
         self.settings = settings
@@ -35,15 +34,6 @@ class TrainingProgress:
         self.say(
             f"training a safety critic for {task.name} (seed {settings.seed}, at most {settings.max_rounds} rounds)"
         )
-
-    def __enter__(self) -> TrainingProgress:
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bar.stop()
 
     def say(self, text: str) -> None:
         """A line that stays."""

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
@@ -58,7 +57,8 @@ class Reproduce:
         run = Reproduction(path, quick=self.quick, seed=self.seed)
         units = work_of(names, scale)
         console = Console(stderr=True, highlight=False)
-        with _Progress(console, run, units) as progress:
+        progress = _Progress(console, run, units)
+        with progress.bar:
             try:
                 run.run(units, progress)
             except KeyboardInterrupt:
@@ -97,15 +97,6 @@ class _Progress:
         self.label = ""
         self.began = time.perf_counter()
         self.finished = 0
-
-    def __enter__(self) -> _Progress:
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bar.stop()
 
     def begin(self, unit: Work, *, done: bool) -> Reporter | None:
         """A unit begins, or was done before."""

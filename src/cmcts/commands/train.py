@@ -14,7 +14,8 @@ from cmcts.errors import InvalidInput
 if TYPE_CHECKING:
     from cmcts.runs import RunFolder
     from cmcts.tasks import Task
-    from cmcts.training import Outcome, TrainingSettings
+    from cmcts.training import Outcome
+    from cmcts.training_settings import TrainingSettings
 
 _OWN = "(default: the task's own)"
 
@@ -74,7 +75,8 @@ class Train:
         """Train; 0 if a feasible critic was found, else 1."""
         from cmcts.runs import RunFolder
         from cmcts.tasks import make
-        from cmcts.training import run_config, settings_from_config, train
+        from cmcts.training import train
+        from cmcts.training_settings import run_config, settings_from_config
 
         if self.resume is not None:
             self._refuse_other_options()
@@ -91,7 +93,8 @@ class Train:
             folder = RunFolder.create(path, run_config(task, settings))
         from cmcts.commands.progress import TrainingProgress
 
-        with TrainingProgress(task, settings) as progress:
+        progress = TrainingProgress(task, settings)
+        with progress.bar:
             try:
                 outcome = train(task, settings, folder, progress)
             except KeyboardInterrupt:
@@ -106,7 +109,7 @@ class Train:
                 raise InvalidInput(f"expected --resume alone: a run keeps its settings; got {name} as well")
 
     def _settings(self, task: Task) -> TrainingSettings:
-        from cmcts.training import TrainingSettings, paper_settings
+        from cmcts.training_settings import TrainingSettings, paper_settings
 
         settings = paper_settings(task, self.seed) if self.paper else TrainingSettings.for_task(task, seed=self.seed)
         direct = ("iterations", "steps_per_multiplier", "max_rounds", "patience", "evaluation_episodes", "tolerances")

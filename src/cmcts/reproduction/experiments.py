@@ -13,7 +13,7 @@ from typing import get_args
 
 from cmcts.reproduction import published
 from cmcts.reproduction.work import OPTIONS, Cell, PlannerName, Training, Tuning, Variant, Work
-from cmcts.training import PAPER_TABLE
+from cmcts.training_settings import PAPER_TABLE
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 PLANNERS: tuple[PlannerName, ...] = get_args(PlannerName)

@@ -32,7 +32,8 @@ from cmcts.runs import RunFolder, write_atomically
 from cmcts.statistics import mean_interval, standard_error
 from cmcts.tables import read_rows, write_rows, write_table
 from cmcts.tasks import make
-from cmcts.training import Reporter, run_config, train
+from cmcts.training import Reporter, train
+from cmcts.training_settings import run_config
 from cmcts.version import __version__
 
 Record = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from cmcts.planning import SearchSettings
 from cmcts.tasks import Task, make
-from cmcts.training import TrainingSettings, paper_settings
+from cmcts.training_settings import TrainingSettings, paper_settings
 
 Variant = Literal["defaults", "paper"]
 PlannerName = Literal["cmcts", "cc-mcp", "penalized"]

@@ -1,0 +1,138 @@
+"""All that a training depends on besides the task: our defaults, the paper's, and what a run folder keeps of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cmcts.bundle import model_digest
+from cmcts.errors import InvalidInput, expect
+from cmcts.learning import CriticSettings
+from cmcts.multipliers import MultiplierSettings
+from cmcts.planning import SearchSettings
+from cmcts.pruning import ACCOUNTINGS, Accounting, PruningSettings
+from cmcts.tasks import Task
+from cmcts.version import __version__
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """All that a training depends on besides the task."""
+
+    seed: int = 0
+    iterations: int = 512
+    """Simulations a decision, while gathering and evaluating."""
+    steps_per_multiplier: int = 1000
+    """Gather at least so many real steps for each lambda."""
+    random_actions: float = 0.1
+    """Share of the gathered steps that take a random legal action instead: they show what else could happen."""
+    max_rounds: int = 6
+    patience: int = 1
+    """Go on for so many rounds without a better feasible critic; 0 stops at the first feasible one."""
+    evaluation_episodes: int = 400
+    tolerances: tuple[float, ...] = (0.02, 0.05, 0.1, 0.0)
+    """Pruning tolerances to try with each critic. 0 comes last: where it closes the only way, the others have set a
+    reward to beat by then, and its evaluation is cut short."""
+    accountings: tuple[Accounting, ...] = ("paid", "expected")
+    """How the budget is accounted for; the next one is tried where no tolerance was feasible with those before."""
+    search: SearchSettings = field(default_factory=SearchSettings)
+    pruning: PruningSettings = field(default_factory=PruningSettings)
+    critic: CriticSettings = field(default_factory=CriticSettings)
+    multiplier: MultiplierSettings = field(default_factory=MultiplierSettings)
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "steps_per_multiplier", "max_rounds"):
+            expect(
+                isinstance(getattr(self, name), int) and getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name)
+            )
+        expect(isinstance(self.seed, int) and self.seed >= 0, "a seed >= 0", self.seed)
+        expect(self.patience >= 0, "patience >= 0", self.patience)
+        expect(0 <= self.random_actions < 1, "random_actions in [0, 1)", self.random_actions)
+        expect(self.evaluation_episodes >= 200, "evaluation_episodes >= 200", self.evaluation_episodes)
+        expect(len(self.tolerances) >= 1 and min(self.tolerances) >= 0, "tolerances >= 0", self.tolerances)
+        known = len(self.accountings) >= 1 and set(self.accountings) <= set(ACCOUNTINGS)
+        expect(known, f"accountings out of {ACCOUNTINGS}, at least one", self.accountings)
+
+    @classmethod
+    def for_task(cls, task: Task, **changes: Any) -> TrainingSettings:
+        """The defaults that suit a task."""
+        defaults: dict[str, Any] = {
+            "iterations": task.training_iterations,
+            "search": task.search,
+            "pruning": task.pruning,
+        }
+        return cls(**{**defaults, **changes})
+
+
+# alpha0, epsilon, sigma_max and planning iterations of the paper's Table 2, by the task's name.
+PAPER_TABLE = {
+    "rocksample-5-7": (8.0, 0.1, 0.5, 1024),
+    "rocksample-7-8": (4.0, 0.1, 0.5, 1024),
+    "rocksample-11-11": (12.0, 0.1, 0.5, 512),
+    "safe-gridworld": (10.0, 0.1, 0.2, 512),
+}
+
+
+def paper_settings(task: Task, seed: int = 0) -> TrainingSettings:
+    """The paper's own method and hyperparameters; (11,11)'s where it names none.
+
+    Variants of a map (another sensor, a leak) have its hyperparameters.
+    """
+    names = [name for name in PAPER_TABLE if task.name == name or task.name.startswith(f"{name}-")]
+    alpha0, epsilon, sigma_max, iterations = PAPER_TABLE[names[0] if names else "rocksample-11-11"]
+    gridworld = task.name == "safe-gridworld"
+    search = dataclasses.replace(
+        task.search,
+        exploration=task.paper_exploration,
+        rollout="directed" if gridworld else "uniform",
+        rollouts=10 if gridworld else 1,
+        stratified=False,
+        horizon=132,
+        thrifty_rollouts=False,
+        guarded_rollouts=False,
+    )
+    return TrainingSettings(
+        seed=seed,
+        iterations=iterations,
+        random_actions=0.0,
+        patience=0,
+        tolerances=(0.05,),
+        accountings=("paid",),
+        search=search,
+        pruning=PruningSettings.paper(sigma_max),
+        critic=CriticSettings(target="sarsa"),
+        multiplier=MultiplierSettings(rule="paper", alpha0=alpha0, epsilon=epsilon, initial=0.0),
+    )
+
+
+def run_config(task: Task, settings: TrainingSettings) -> dict[str, Any]:
+    """What a run folder's config.json holds."""
+    return {
+        "library": __version__,
+        "task": task.name,
+        **({"source": task.source} if task.source else {}),
+        "model_digest": model_digest(task.model),
+        "settings": asdict(settings),
+    }
+
+
+def settings_from_config(task: Task, config: dict[str, Any], path: Path) -> TrainingSettings:
+    """The settings of a run that is resumed; refuses a run of another task or of a changed model."""
+    if config.get("task") != task.name or config.get("model_digest") != model_digest(task.model):
+        raise InvalidInput(f"the run {path} was begun for task {config.get('task')!r} with another model")
+    raw = dict(config["settings"])
+    nested = {
+        "search": SearchSettings,
+        "pruning": PruningSettings,
+        "critic": CriticSettings,
+        "multiplier": MultiplierSettings,
+    }
+    try:
+        for name, kind in nested.items():
+            raw[name] = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw[name].items()})
+        raw["tolerances"], raw["accountings"] = tuple(raw["tolerances"]), tuple(raw["accountings"])
+        return TrainingSettings(**raw)
+    except (KeyError, TypeError) as error:
+        raise InvalidInput(f"the configuration of the run {path} does not fit this version: {error}") from None
