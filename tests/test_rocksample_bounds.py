@@ -14,6 +14,7 @@ from cmcts.exact import solve
 from cmcts.finite import enumerate_states
 from cmcts.rocksample_beliefs import list_beliefs
 from cmcts.rocksample_bounds import nearest_rocks, rocksample_bounds
+from cmcts.rocksample_one_reading import best_with_one_reading
 from conftest import compiled_only
 
 
@@ -45,6 +46,20 @@ def counting(model, readings):
         return chances, np.hstack([states, np.zeros((len(states), 1))])
 
     return replace(model, legal_actions=legal_actions, outcomes=counted, starts=starts, state_size=model.state_size + 1)
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 1), (3, 2), (4, 3)])
+def test_one_reading_an_episode_against_listed_beliefs(n, m):
+    model = rocksample_model(n, m)
+    exact = solve(enumerate_states(counting(model, 1), 0.95), np.inf).reward
+    assert best_with_one_reading(model.params, 0.95) == pytest.approx(exact, abs=1e-6)
+
+
+def test_one_reading_by_hand():
+    """The rock underfoot, as below; and where the only rock is far behind, nobody reads."""
+    assert best_with_one_reading(rock_at_the_start(), 0.95) == pytest.approx(13.549375)
+    far = rocksample_params(2, 1)._replace(rocks=np.array([[-60, 0]]))
+    assert best_with_one_reading(far, 0.95) == pytest.approx(9.5)
 
 
 @pytest.mark.parametrize(
