@@ -57,29 +57,50 @@ def test_what_the_next_state_needs_is_added_and_a_debt_stays():
     assert decision.nothing_safe
 
 
-def test_the_tree_charges_as_the_agent_does():
-    """What is left at every node, from its path cost, against the recursion along its path."""
-    problem = random_problem(3, "absorbing")
-    model = problem.model
+def exact_planner(problem, pruning):
     least = problem.cmdp.table(least_cost_to_go(problem.cmdp)[:, 0])
-    critic = lookup_critic(model, least, np.zeros_like(least))
-    planner = CMCTS(model, critic, SearchSettings(discount=problem.discount, horizon=20), EXPECTED)
-    tree = planner.plan(model.start_state(), problem.budget, iterations=500, keep_tree=True).tree
-    least32 = least.astype(np.float32).astype(float)
-    left = {0: float(problem.budget[0])}
-    checked = 0
+    critic = lookup_critic(problem.model, least, np.zeros_like(least))
+    search = SearchSettings(discount=problem.discount, horizon=20)
+    return CMCTS(problem.model, critic, search, pruning), least.astype(np.float32).astype(float)
+
+
+def assert_charged(tree, budget, least, discount):
+    """What is left at every expanded node, from its path cost, against the recursion along its path."""
+    left, checked = {0: budget}, 0
     for node in range(1, int(tree.count[0])):
         if tree.terminal[node] or not tree.expanded[node]:
             continue
         parent, action = int(tree.parent[node]), int(tree.parent_action[node])
         here, there = int(tree.states[parent, 0]), int(tree.states[node, 0])
-        left[node] = least32[there].min() + (left[parent] - least32[here, action]) / problem.discount
-        assert (problem.budget[0] - tree.path_costs[node, 0]) / problem.discount ** tree.depth[node] == pytest.approx(
-            left[node]
-        )
-        assert left[node] >= least32[there].min() - 1e-6, "who takes safe actions can always go on safely"
+        left[node] = least[there].min() + (left[parent] - least[here, action]) / discount
+        assert (budget - tree.path_costs[node, 0]) / discount ** tree.depth[node] == pytest.approx(left[node])
+        assert left[node] >= least[there].min() - 1e-6, "who takes safe actions can always go on safely"
         checked += 1
-    assert checked > 50
+    return checked
+
+
+def test_the_tree_charges_as_the_agent_does():
+    problem = random_problem(3, "absorbing")
+    planner, least = exact_planner(problem, EXPECTED)
+    decision = planner.plan(problem.model.start_state(), problem.budget, iterations=500, keep_tree=True)
+    assert assert_charged(decision.tree, float(problem.budget[0]), least, problem.discount) > 50
+
+
+def test_a_tree_that_is_kept_charges_as_a_new_one():
+    problem = random_problem(3, "absorbing")
+    planner, least = exact_planner(problem, EXPECTED)
+    agent = Agent(planner, problem.budget, iterations=500, reuse_tree=True)
+    first = agent.act(problem.model.start_state())
+    here = int(first.state[0])
+    tree = agent._session.tree
+    child = next(k for k in range(1, first.tree_size) if tree.depth[k] == 1 and tree.parent_action[k] == first.action)
+    there = tree.states[child].copy()
+    agent.observe(0.5)
+    second = agent.act(there)
+    left = least[int(there[0])].min() + (problem.budget[0] - least[here, first.action]) / problem.discount
+    assert second.budget == pytest.approx([left])
+    assert agent._session.tree.visits[0] > second.iterations, "the subtree was kept"
+    assert assert_charged(agent._session.tree, float(second.budget[0]), least, problem.discount) > 50
 
 
 def test_paid_accounting_overspends_where_expected_accounting_does_not():
@@ -98,13 +119,10 @@ def test_paid_accounting_overspends_where_expected_accounting_does_not():
 def test_an_exact_critic_keeps_every_budget(seed):
     """On random problems; something is safe at every decision, and it earns no less than by paid accounting."""
     problem = random_problem(seed, "absorbing")
-    model = problem.model
-    least = problem.cmdp.table(least_cost_to_go(problem.cmdp)[:, 0])
-    critic = lookup_critic(model, least, np.zeros_like(least))
-    task = Task("random", model, budget=float(problem.budget[0]), search=SearchSettings(discount=problem.discount))
+    task = Task("random", problem.model, budget=float(problem.budget[0]))
     reward = {}
     for pruning in (STRICT, EXPECTED):
-        planner = CMCTS(model, critic, task.search, pruning)
+        planner, _ = exact_planner(problem, pruning)
         episodes, _ = run_episodes(planner, task.real_world, task.budget, episodes=150, seed=1, iterations=256)
         reward[pruning.accounting] = episodes.rewards
     costs = episodes.costs[:, 0]
