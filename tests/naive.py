@@ -212,6 +212,10 @@ class NaiveSearch:
             for m in self.constraints
         ]
 
+    def lowered(self, mean):
+        """By the tolerance; what is hardly above zero is free."""
+        return mean - max(self.rules.tolerance, 0.02) if mean <= 0.02 else mean - self.rules.tolerance
+
     def prune(self, node):
         """Algorithm 1, lines 6 to 11, with the options of `PruningSettings`."""
         discount = self.power(node.depth)
@@ -224,7 +228,7 @@ class NaiveSearch:
                 mean, sigma, path = node.mean[number][m], node.sigma[number][m], node.path_costs[m]
                 candidates = []
                 if sigma <= self.rules.sigma_max:
-                    candidates.append(mean - self.rules.tolerance)
+                    candidates.append(self.lowered(mean))
                 if floor is not None:
                     candidates.append(floor[m])
                 if candidates and path + discount * max(candidates) > self.budget[m] + ROUNDING:
@@ -263,7 +267,7 @@ class NaiveSearch:
             if self.rules.guarded_rollout:
                 for m in self.constraints:
                     if sigma[action][m] <= self.rules.sigma_max:
-                        expected[m] = max(expected[m], mean[action][m] - self.rules.tolerance)
+                        expected[m] = max(expected[m], self.lowered(mean[action][m]))
             totals = (
                 path + self.power(leaf_depth) * (s + scale * cost)
                 for path, s, cost in zip(path_costs, spent, expected, strict=True)

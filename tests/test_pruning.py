@@ -74,6 +74,14 @@ def test_tolerance_lowers_the_prediction():
     assert prune_second(tolerant, [0.9, 1.0, 1.04, 1.2], 0.0, 0.9) == ([0, 1, 2], [0, 0, 0, 1], False)
 
 
+def test_what_is_free_stays_possible_when_nothing_is_left():
+    """A critic's noise around zero, one-sided because costs are not negative, must not close every way."""
+    opened = prune_second(LETTER, [-0.01, 0.019, 0.021, 0.5], 0.0, 0.4)
+    assert opened == ([0, 1], [0, 0, 1, 1], False)
+    tolerant = dataclasses.replace(LETTER, tolerance=0.05)
+    assert prune_second(tolerant, [0.019, 0.021, 0.051], 0.0, 0.4) == ([0, 1], [0, 0, 1], False)
+
+
 def test_unsure_predictions_do_not_prune():
     # sigma_max itself is still trusted.
     opened = prune_second(LETTER, [0.9, 1.2, 1.2, 1.2], [0.0, 0.5, 0.5001, 9.0], 0.9)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.model import Model
-from cmcts.pruning import PruningSettings
+from cmcts.pruning import FREE, PruningSettings
 from cmcts.tree import Tree
 
 
@@ -75,7 +75,7 @@ class Decision:
         assert self.critic_mean is not None and self.critic_sigma is not None and self.pruning is not None
         mean, sigma, left = self.critic_mean[action, m], self.critic_sigma[action, m], self.budget[m]
         which = f"{self.model.cost_name(m)}: " if len(self.budget) > 1 else ""
-        if sigma > self.pruning.sigma_max or mean - self.pruning.tolerance <= left:
+        if sigma > self.pruning.sigma_max or mean - self.pruning.tolerance <= left or mean <= FREE:
             return f"{which}immediate cost exceeds the {left:.3g} left"
         return f"{which}critic predicts {mean:.4g} ± {sigma:.2g}, {left:.4g} left"
 

@@ -14,6 +14,7 @@ switched off by the settings in brackets:
 
 * `tolerance` [0]: Q is lowered by this much before it is compared. The authors round Q to one decimal, a tolerance of
   about 0.05: without any, a first measurement that costs exactly the whole budget is pruned by the critic's noise.
+  Predictions of at most FREE count as 0 whatever the tolerance: with nothing left, what is free must stay possible.
 * `cost_floor` [False]: costs are never negative, so Q(s, a) >= E[c(s, a)], and the model knows the right-hand side. The
   floor holds for predictions that are unsure as well, where the paper keeps the action unseen.
 * `fallback` ["lowest_mean"]: what to keep when every legal action is unsafe. The lowest mean trusts predictions that
@@ -46,6 +47,7 @@ from cmcts.tree import PRUNED
 Accounting = Literal["paid", "expected"]
 ACCOUNTINGS: tuple[Accounting, ...] = get_args(Accounting)
 LOWEST_MEAN, LOWEST_PESSIMISTIC = 0, 1
+FREE = 0.02  # no critic tells so little from nothing
 ROUNDING = 1e-9  # totals that equal the budget but for rounding are within it
 
 
@@ -56,7 +58,7 @@ class PruningSettings:
     sigma_max: float = 0.5
     """Predictions with a larger standard deviation across the ensemble are not trusted."""
     tolerance: float = 0.05
-    """A trusted prediction is lowered by this much before it is compared with the budget."""
+    """A trusted prediction is lowered by this much before it is compared with the budget; one of at most 0.02 is 0."""
     cost_floor: bool = True
     """Never predict less than the model's own expected immediate cost, trusted or not."""
     fallback: Literal["lowest_pessimistic", "lowest_mean"] = "lowest_pessimistic"
@@ -96,7 +98,8 @@ def trusted(mean, sigma, floor, rules):
     """The prediction that is compared with the budget: the floor alone if the ensemble is unsure."""
     if sigma > rules.sigma_max:
         return floor
-    return max(mean - rules.tolerance, floor)
+    tolerance = max(rules.tolerance, FREE) if mean <= FREE else rules.tolerance
+    return max(mean - tolerance, floor)
 
 
 @kernel
