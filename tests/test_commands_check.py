@@ -131,3 +131,24 @@ def test_what_cannot_be_loaded_is_wrong(capsys):
     assert (status, out.startswith("wrong  cannot read ")) == (1, True)
     status, out = check(capsys, f"{EXAMPLES}/compiled_model.py:Params")
     assert status == 1 and "Params() raised TypeError" in out
+
+
+@pytest.mark.parametrize("command", ["plan", "evaluate", "train"])
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("    return 2\n", "    return 3\n", "legal_actions: "),
+        ("out[0], out[1] = 0, 1", "out[0], out[1] = 0, 2", "legal_actions: expected actions from 0 to 1, got 2"),
+        ("return (10.0 if home else -1.0), home", "return 1.0", "step: "),
+    ],
+    ids=["count", "range", "one value"],
+)
+def test_a_broken_model_is_refused_before_it_reaches_a_kernel(
+    capsys, tmp_path, monkeypatch, command, old, new, message
+):
+    """In a compiled search, an index out of range is somebody else's memory."""
+    monkeypatch.chdir(tmp_path)
+    mine = f"{broken(tmp_path, old, new)}:task"
+    assert cli.main([command, mine]) == 2
+    error = capsys.readouterr().err
+    assert message in error and f"see cmcts check {mine}" in error

@@ -22,7 +22,7 @@ from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
 from cmcts.planning import SearchSettings
 from cmcts.random import stream, streams
 from conftest import compiled
-from models import TableParams, linear_critic, random_ensemble, random_table, table_model
+from models import TableParams, climb_model, linear_critic, random_ensemble, random_table, table_model
 
 SHORT = SearchSettings(horizon=20)
 BINDING_SEEDS = (0, 2, 6, 7)  # random models whose best multiplier is moderate, so that it is found in time
@@ -510,3 +510,14 @@ def test_bad_ccmcp_settings_are_refused(change, message):
 def test_a_bad_multiplier_is_refused():
     with pytest.raises(InvalidInput, match=r"^expected multiplier finite and >= 0, got -1$"):
         PenalizedMCTS(rocksample_model(5, 7), -1)
+
+
+@pytest.mark.parametrize(("count", "written"), [(3, (0, 1)), (2, (0, 2)), (2, (-1, 0)), (-1, (0, 1))])
+def test_legal_actions_that_no_array_has_room_for_are_refused(count, written):
+    def legal_actions(params, state, out):
+        out[:2] = written
+        return count
+
+    model = dataclasses.replace(climb_model(), legal_actions=legal_actions)
+    with pytest.raises(ModelError, match="expected legal_actions of model 'climb' to write at most 2 actions"):
+        PenalizedMCTS(model, 0.0).plan([0.0], 1.0, iterations=1)

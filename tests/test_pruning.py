@@ -225,6 +225,9 @@ def test_the_decision_reports_that_nothing_was_safe():
     assert decision.action == 1
     assert decision.pruned.tolist() == [True, True, True]
     assert decision.reason(1) == "critic predicts 1.5 ± 0, 1 left"
+    strict = PruningSettings(tolerance=0.0)
+    close = dataclasses.replace(decision, critic_mean=decision.critic_mean - 0.49998, pruning=strict)
+    assert close.reason(1) == "critic predicts 1.00002 ± 0, 1 left", "the digits that decide are shown"
     assert decision.visits.tolist() == [0, 29, 0]
     assert decision.to_dict()["nothing_safe"] is True
     assert [row["pruned"] for row in decision.to_dict()["actions"]] == [True, True, True]

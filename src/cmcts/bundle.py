@@ -131,6 +131,12 @@ def save(bundle: Bundle, folder: Path) -> None:
 def load(folder: str | Path, model: Model | None = None) -> Bundle:
     """Read and check a bundle; with a model, also that it was made for it."""
     path = Path(folder)
+    if not (path / BUNDLE_FILE).is_file():
+        ship = ", ".join(sorted(entry.name for entry in SHIPPED.iterdir() if (entry / BUNDLE_FILE).is_file()))
+        raise InvalidInput(
+            f"expected a folder where `cmcts train` has finished, or one of the critics that ship ({ship}), "
+            f"got {str(folder)!r}"
+        )
     text = _read(path / BUNDLE_FILE, MAX_BUNDLE_BYTES)
     content = _read(path / CRITIC_FILE, MAX_CRITIC_BYTES)
     try:

@@ -77,7 +77,8 @@ class Decision:
         which = f"{self.model.cost_name(m)}: " if len(self.budget) > 1 else ""
         if sigma > self.pruning.sigma_max or mean - self.pruning.tolerance <= left or mean <= FREE:
             return f"{which}immediate cost exceeds the {left:.3g} left"
-        return f"{which}critic predicts {mean:.4g} ± {sigma:.2g}, {left:.4g} left"
+        digits = next((k for k in (4, 5, 6) if f"{mean:.{k}g}" != f"{left:.{k}g}"), 7)  # what decides must be seen
+        return f"{which}critic predicts {mean:.{digits}g} ± {sigma:.2g}, {left:.{digits}g} left"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the tree, ready for JSON."""

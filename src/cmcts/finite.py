@@ -168,7 +168,7 @@ def enumerate_states(model: Model, discount: float, state_limit: int = STATE_LIM
             if len(states) >= state_limit:
                 raise TooManyStates(
                     f"expected at most {state_limit} reachable states of model {model.name!r}, got more; "
-                    "raise state_limit, or simplify the model"
+                    "simplify the model, or raise state_limit (cmcts.optimum.solve_task, in Python)"
                 )
             known = found[key] = len(states)
             states.append(state)

@@ -220,6 +220,11 @@ class Model:
         """The legal actions of a state."""
         out = np.zeros(self.action_count, np.int64)
         count = int(python_function(self.legal_actions)(self.params, np.asarray(state, np.float64), out))
+        if not 0 <= count <= self.action_count or not ((out[:count] >= 0) & (out[:count] < self.action_count)).all():
+            raise ModelError(
+                f"expected legal_actions of model {self.name!r} to write at most {self.action_count} actions from 0 to "
+                f"{self.action_count - 1}, got count {count} and {out[:count].tolist()}"
+            )
         return out[:count].copy()
 
     def feature_vector(self, state: ArrayLike) -> NDArray[np.float32]:

@@ -242,6 +242,6 @@ def named_task(name: str) -> Task:
         return cast("Task", load_registered(points[name], (Task,)))
     known = ", ".join([*NAMES, *sorted(points)])
     raise InvalidInput(
-        f"expected a task: one of {known}, or rocksample-N-M, random-KIND-SEED (dense, sparse or absorbing), "
+        f"expected a task: one of {known}, or rocksample-N-M[-energy], random-KIND-SEED (dense, sparse or absorbing), "
         f"FILE.py:NAME or MODULE:NAME; got {name!r}"
     )

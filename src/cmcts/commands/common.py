@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from tyro.conf import Positional, arg
 
-from cmcts.errors import InvalidInput
+from cmcts.errors import InvalidInput, ModelError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +41,7 @@ class PlannerOptions:
     """Simulations a decision; without them, --seconds alone sets the limit."""
     seconds: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: no limit)")] = None
     """Time limit of a decision."""
-    budget: Annotated[tuple[float, ...] | None, arg(metavar="B [B ...]", help_behavior_hint=_TASKS_OWN)] = None
+    budget: Annotated[tuple[float, ...], arg(metavar="B [B ...]", help_behavior_hint=_TASKS_OWN)] = ()
     """What may be spent, one number a constraint."""
     seed: int = 0
     """Of the start or the world, and of the search."""
@@ -49,6 +49,18 @@ class PlannerOptions:
     """Folder of a trained critic, for planner cmcts."""
     penalty: Annotated[float | None, arg(metavar="LAMBDA", help_behavior_hint=_TASKS_OWN)] = None
     """lambda, for planner penalized."""
+
+
+def load_task(name: str) -> Task:
+    """The task of a name or a reference; one of the user's own is tried first, for a compiled search checks nothing."""
+    from cmcts.check import first_look
+    from cmcts.tasks import make
+
+    task = make(name)
+    if task.source and (faults := first_look(task.model)):
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise ModelError(f"the model of {name} cannot be planned with: {faults[0]}{more}; see cmcts check {name}")
+    return task
 
 
 class ChosenCritic(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import arg
 
 from cmcts import pages
+from cmcts.errors import expect
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,6 +53,7 @@ class Demo:
 
         from cmcts.runs import write_atomically
 
+        expect(self.episodes >= 1, "episodes >= 1", self.episodes)
         console = Console(highlight=False)
         sections = []
         for name in TASKS:

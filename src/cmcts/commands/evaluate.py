@@ -49,13 +49,12 @@ class Evaluate(PlannerOptions):
         """Evaluate and print."""
         from rich.console import Console
 
-        from cmcts.commands.common import make_planner
+        from cmcts.commands.common import load_task, make_planner
         from cmcts.tables import write_table
-        from cmcts.tasks import make
 
         self._refuse_mistakes()
-        task = make(self.task)
-        budget = task.budget if self.budget is None else self.budget
+        task = load_task(self.task)
+        budget = self.budget or task.budget
         planner, note = make_planner(task, self.planner, self.critic, self.penalty)
         episodes, steps = self._episodes(task, self.planner, planner, budget)
         if self.table is not None:

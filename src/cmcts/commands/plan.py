@@ -22,12 +22,11 @@ class Plan(PlannerOptions):
 
     def run(self) -> None:
         """Plan and print."""
-        from cmcts.commands.common import compile_first, make_planner, numbers
-        from cmcts.tasks import make
+        from cmcts.commands.common import compile_first, load_task, make_planner, numbers
 
-        task = make(self.task)
+        task = load_task(self.task)
         planner, note = make_planner(task, self.planner, self.critic, self.penalty)
-        budget = task.budget if self.budget is None else self.budget
+        budget = self.budget or task.budget
         compile_first(task, planner, budget)
         iterations = task.iterations if self.iterations is None and self.seconds is None else self.iterations
         decision = planner.plan(

@@ -20,15 +20,14 @@ class Play(PlannerOptions):
 
         from rich.console import Console
 
-        from cmcts.commands.common import compile_first, first_picture, make_planner, numbers, play_episode
+        from cmcts.commands.common import compile_first, first_picture, load_task, make_planner, numbers, play_episode
         from cmcts.errors import expect
         from cmcts.evaluation import OVERSPENT
-        from cmcts.tasks import make
 
         expect(self.delay >= 0, "delay >= 0", self.delay)
-        task = make(self.task)
+        task = load_task(self.task)
         planner, note = make_planner(task, self.planner, self.critic, self.penalty)
-        budget = task.budget if self.budget is None else self.budget
+        budget = self.budget or task.budget
         compile_first(task, planner, budget)
         console = Console(highlight=False)
         console.print(f"[bold]{task.name}[/], planner {self.planner}")

@@ -14,9 +14,7 @@ class Solve:
 
     task: Annotated[Positional[str], arg(metavar="TASK")]
     """A task's name (`cmcts tasks` lists them), or FILE.py:NAME or MODULE:NAME for one of your own."""
-    budget: Annotated[
-        tuple[float, ...] | None, arg(metavar="B [B ...]", help_behavior_hint="(default: the task's own)")
-    ] = None
+    budget: Annotated[tuple[float, ...], arg(metavar="B [B ...]", help_behavior_hint="(default: the task's own)")] = ()
     """What may be spent on average, one number a constraint; inf for no limit."""
     json: bool = False
     """Print JSON instead of text."""
@@ -25,12 +23,11 @@ class Solve:
         """Solve and print."""
         from math import isfinite
 
-        from cmcts.commands.common import numbers
+        from cmcts.commands.common import load_task, numbers
         from cmcts.optimum import solve_task
-        from cmcts.tasks import make
 
-        task = make(self.task)
-        budget = task.budget if self.budget is None else self.budget
+        task = load_task(self.task)
+        budget = self.budget or task.budget
         found = solve_task(task, budget)
         if self.json:
             from json import dumps

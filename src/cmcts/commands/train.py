@@ -53,17 +53,25 @@ class Train:
     """Pruning tolerances to choose from."""
     accounting: Annotated[
         Literal["paid", "expected"] | None,
-        arg(help_behavior_hint="(default: paid; expected where nothing is feasible with it)"),
+        arg(metavar="{paid,expected}", help_behavior_hint="(default: paid; expected if nothing is feasible so)"),
     ] = None
     """What a step takes from the budget: what it really cost, or what it was expected to cost."""
-    target: Annotated[Literal["feasible", "sarsa"] | None, arg(help_behavior_hint="(default: feasible)")] = None
+    target: Annotated[
+        Literal["feasible", "sarsa"] | None, arg(metavar="{feasible,sarsa}", help_behavior_hint="(default: feasible)")
+    ] = None
     """What the critic learns: the least that must still be spent, or what the gathering policies spent."""
-    rule: Annotated[Literal["bracket", "paper", "sign"] | None, arg(help_behavior_hint="(default: bracket)")] = None
+    rule: Annotated[
+        Literal["bracket", "paper", "sign"] | None,
+        arg(metavar="{bracket,paper,sign}", help_behavior_hint="(default: bracket)"),
+    ] = None
     """How lambda moves while data is gathered."""
-    rollout: Annotated[Literal["directed", "uniform"] | None, arg(help_behavior_hint=_OWN)] = None
+    rollout: Annotated[
+        Literal["directed", "uniform"] | None, arg(metavar="{directed,uniform}", help_behavior_hint=_OWN)
+    ] = None
     """The rollout policy, in training and in the bundle."""
     fallback: Annotated[
-        Literal["lowest_pessimistic", "lowest_mean"] | None, arg(help_behavior_hint="(default: lowest_pessimistic)")
+        Literal["lowest_pessimistic", "lowest_mean"] | None,
+        arg(metavar="{lowest_pessimistic,lowest_mean}", help_behavior_hint="(default: lowest_pessimistic)"),
     ] = None
     """What to keep where every action is unsafe."""
     no_floor: bool = False
@@ -73,8 +81,8 @@ class Train:
 
     def run(self) -> int:
         """Train; 0 if a feasible critic was found, else 1."""
+        from cmcts.commands.common import load_task
         from cmcts.runs import RunFolder
-        from cmcts.tasks import make
         from cmcts.training import train
         from cmcts.training_settings import run_config, settings_from_config
 
@@ -82,12 +90,12 @@ class Train:
             self._refuse_other_options()
             folder = RunFolder.open(self.resume)
             # A user's task is run from where it was, or from where the command says it is now.
-            task = make(self.task or str(folder.config.get("source") or folder.config.get("task")))
+            task = load_task(self.task or str(folder.config.get("source") or folder.config.get("task")))
             settings = settings_from_config(task, folder.config, self.resume)
         else:
             if self.task is None:
                 raise InvalidInput("expected a task to train on, or --resume DIR; got neither")
-            task = make(self.task)
+            task = load_task(self.task)
             settings = self._settings(task)
             path = self.out or Path("runs") / f"{task.name}-{self.seed}"
             folder = RunFolder.create(path, run_config(task, settings))
