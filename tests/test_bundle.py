@@ -98,9 +98,7 @@ def test_a_changed_description_is_refused_with_the_reason(folder, fields, messag
 
 
 def test_oversized_missing_and_foreign_files_are_refused(folder, tmp_path_factory):
-    with pytest.raises(
-        InvalidInput, match="where `cmcts train` has finished, or one of the critics that ship"
-    ):
+    with pytest.raises(InvalidInput, match="where `cmcts train` has finished, or one of the critics that ship"):
         bundles.load(folder / "nowhere")
     (folder / bundles.BUNDLE_FILE).write_bytes(b" " * (bundles.MAX_BUNDLE_BYTES + 1))
     with pytest.raises(InvalidInput, match="to have at most"):
