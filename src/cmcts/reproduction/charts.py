@@ -186,6 +186,7 @@ def _iterations_axis(axes: Axes, rows: Rows, last: bool) -> None:
 
 def _budget(axes: Axes, budget: float) -> None:
     axes.axhline(budget, color=INK, ls=(0, (1, 1)), lw=1)
+    axes.set_ylim(top=max(axes.get_ylim()[1], 1.15 * budget))
     axes.annotate("budget", (1.0, budget), xycoords=("axes fraction", "data"), xytext=(2, 0), rotation=90,
                   textcoords="offset points", ha="left", va="center", fontsize=7, color=INK)  # fmt: skip
 
