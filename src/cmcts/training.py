@@ -93,11 +93,13 @@ def train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Repo
         trainer.gather(round_, critic)
         critic = trainer.fit(round_)
         before = best_feasible(evaluations)
-        for accounting in settings.accountings:
+        # A first critic has seen little, and the next is often feasible as it is.
+        early = round_ == 0 and settings.max_rounds > 1
+        for accounting in settings.accountings[:1] if early else settings.accountings:
             for tolerance in settings.tolerances:
                 pruning = dataclasses.replace(settings.pruning, tolerance=tolerance, accounting=accounting)
                 evaluations.append(trainer.evaluate(round_, critic, pruning, best_feasible(evaluations)))
-            if any(row["feasible"] for row in evaluations if row["round"] == round_):
+            if best_feasible(evaluations) is not None:
                 break
         rounds = round_ + 1
         best = best_feasible(evaluations)

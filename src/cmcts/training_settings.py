@@ -36,7 +36,7 @@ class TrainingSettings:
     """Pruning tolerances to try with each critic. 0 comes last: where it closes the only way, the others have set a
     reward to beat by then, and its evaluation is cut short."""
     accountings: tuple[Accounting, ...] = ("paid", "expected")
-    """How the budget is accounted for; the next one is tried where no tolerance was feasible with those before."""
+    """How the budget is accounted for; the next one is tried, from the second round on, while nothing was feasible."""
     search: SearchSettings = field(default_factory=SearchSettings)
     pruning: PruningSettings = field(default_factory=PruningSettings)
     critic: CriticSettings = field(default_factory=CriticSettings)
