@@ -252,6 +252,7 @@ class Sandbox:
         self.write("user/usermodel.py", USER_MODEL)
         self.write("user/helpers.py", USER_HELPERS)
         self.write("probe.py", PROBE)
+        self.write("script.py", USER_MODEL + PROBE.replace("from usermodel import model\n", ""))
 
     def write(self, name, text):
         (self.path / name).write_text(text)
@@ -261,14 +262,14 @@ class Sandbox:
         assert text.count(old) == 1, (name, old)
         self.write(name, text.replace(old, new))
 
-    def probe(self):
+    def probe(self, script="probe.py"):
         environment = os.environ | {
             "PYTHONPATH": f"{self.path / 'library'}{os.pathsep}{self.path / 'user'}",
             "NUMBA_CACHE_DIR": str(self.path / "cache"),
             "PYTHONDONTWRITEBYTECODE": "1",  # an edit within the same second must not be hidden by old bytecode
         }
         result = subprocess.run(
-            [sys.executable, str(self.path / "probe.py")], env=environment, capture_output=True, text=True, check=False
+            [sys.executable, str(self.path / script)], env=environment, capture_output=True, text=True, check=False
         )
         assert result.returncode == 0, result.stderr
         answer = json.loads(result.stdout)
@@ -315,6 +316,13 @@ def test_the_cache_is_hit_by_fresh_processes_and_missed_after_edits(sandbox):
     sandbox.edit("library/cmcts/tree.py", "tree.reward[node] = reward + 0.25\n", "tree.reward[node] = reward\n")
     sandbox.edit("user/helpers.py", "x + 2000.0", "x + 1000.0")
     expect_cached(sandbox.probe(), 1111.0)
+
+
+@compiled_only
+def test_the_cache_is_hit_by_a_script_that_defines_its_model(sandbox):
+    """The class of its params is in `__main__`, another one in every process."""
+    expect_compiled(sandbox.probe("script.py"), 1111.0)
+    expect_cached(sandbox.probe("script.py"), 1111.0)
 
 
 @compiled_only

@@ -16,6 +16,7 @@ from cmcts.compilation import Function, compiled_for, uncompiled
 from cmcts.critic import SafetyCritic
 from cmcts.errors import InvalidInput, ModelError
 from cmcts.model import Model
+from cmcts.portable import portable
 from cmcts.random import Stream, next_uint64
 from cmcts.search import Rules
 from cmcts.tree import NO_NODE, ROOT, Tree, add_node, allocate, find_child, reroot
@@ -41,6 +42,7 @@ class SearchSession:
             rules.horizon,
             rules.discount,
         )
+        self._portable = {id(params): portable(params) for params in (model.params, critic.params)}
         self.tree = self._allocate(2)
         self._spare = self.tree  # a second tree takes turns with the first once a subtree is to be kept
         self.iterations = 0
@@ -150,7 +152,8 @@ class SearchSession:
     def _call(self, kernel: Function, arguments: tuple[Any, ...]) -> None:
         if not config.DISABLE_JIT and self.model.compiles and self.critic.compiles:
             try:
-                compiled_for(kernel, self.model, self.critic)(*arguments)
+                given = (self._portable.get(id(argument), argument) for argument in arguments)
+                compiled_for(kernel, self.model, self.critic)(*given)
                 return
             except Exception:  # Numba also raises ValueError and others; what it can compile is raised again
                 if fault := self.model.compile_fault():
