@@ -191,7 +191,7 @@ def test_installed_packages_register_tasks(tmp_path, monkeypatch, capsys):
         InvalidInput, match=r"the registered task 'fake-gone' \(fake_tasks:gone\) raised AttributeError"
     ):
         make("fake-gone")
-    with pytest.raises(InvalidInput, match=r"one of .*fake-rocks, or rocksample-N-M, random-KIND-SEED"):
+    with pytest.raises(InvalidInput, match=r"one of .*fake-rocks, or rocksample-N-M\[-energy\], random-KIND-SEED"):
         make("chess")
     (info / "entry_points.txt").write_text("[cmcts.tasks]\nfake-rocks = fake_tasks:rocks\n")
     assert cli.main(["tasks"]) == 0
