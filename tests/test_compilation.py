@@ -6,11 +6,13 @@ import dataclasses
 import enum
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import types
 import warnings
+from collections import namedtuple
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +29,7 @@ from cmcts.envs.rocksample import rocksample_model
 from cmcts.model import KERNEL_FUNCTIONS
 from cmcts.planners import CMCTS, PenalizedMCTS
 from cmcts.planning import SearchSettings
+from cmcts.portable import portable
 from cmcts.pruning import PruningSettings
 from cmcts.random import next_uint64, stream, uniform
 from cmcts.search import run
@@ -318,7 +321,21 @@ def test_the_cache_is_hit_by_fresh_processes_and_missed_after_edits(sandbox):
     expect_cached(sandbox.probe(), 1111.0)
 
 
+def test_params_of_a_script_travel_in_a_class_that_every_process_has():
+    kind = namedtuple("Params", ["length", "risk"])
+    kind.__module__ = "__main__"
+    carried = portable(kind(6.0, 0.5))
+    assert (carried.length, carried.risk) == (6.0, 0.5)
+    assert type(portable(kind(1.0, 0.1))) is type(carried)
+    assert type(pickle.loads(pickle.dumps(carried))) is type(carried), "found by its name alone"
+    kind.__module__ = "elsewhere"
+    own = kind(6.0, 0.5)
+    assert portable(own) is own
+    assert portable(None) is None
+
+
 @compiled_only
+@pytest.mark.slow
 def test_the_cache_is_hit_by_a_script_that_defines_its_model(sandbox):
     """The class of its params is in `__main__`, another one in every process."""
     expect_compiled(sandbox.probe("script.py"), 1111.0)
