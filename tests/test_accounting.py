@@ -133,7 +133,7 @@ def test_an_exact_critic_keeps_every_budget(seed):
 
 
 def test_the_exact_optimum_of_the_climb():
-    """What the test above spends is what one ledge costs; the optimum mixes one ledge and two."""
+    """A budget of 0.2 pays for one ledge, worth 0.8; and the critic above is the exact least cost-to-go."""
     task, _ = climb()
 
     def outcomes(params, state, action):

@@ -21,6 +21,7 @@ from cmcts.evaluation import Transitions
 from cmcts.learning import CriticSettings
 from cmcts.multipliers import MultiplierSettings
 from cmcts.planning import SearchSettings
+from cmcts.pruning import PruningSettings
 from cmcts.runs import RunFolder
 from cmcts.tasks import Task, make
 from cmcts.training import Silence, train
@@ -91,6 +92,8 @@ def test_dangers_that_strike_by_chance_are_accounted_for_in_expectation(tmp_path
     assert outcome.record["cost_mean"] <= 0.3
     assert outcome.record["reward_mean"] > 0.6  # of 0.8 for the one ledge that can be paid for
     assert bundles.load(tmp_path / "run", task.model).pruning == outcome.bundle.pruning
+    careful = dataclasses.replace(task, pruning=PruningSettings(accounting="expected"))
+    assert TrainingSettings.for_task(careful).accountings == ("expected",), "what a task asks for is not overruled"
     paid_only = dataclasses.replace(settings, accountings=("paid",))
     assert train(task, paid_only, RunFolder.create(tmp_path / "paid", run_config(task, paid_only))).bundle is None
 

@@ -35,7 +35,7 @@ class TrainingSettings:
     tolerances: tuple[float, ...] = (0.02, 0.05, 0.1, 0.0)
     """Pruning tolerances to try with each critic. 0 comes last: where it closes the only way, the others have set a
     reward to beat by then, and its evaluation is cut short."""
-    accountings: tuple[Accounting, ...] = ("paid", "expected")
+    accountings: tuple[Accounting, ...] = ACCOUNTINGS
     """How the budget is accounted for; the next one is tried, from the second round on, while nothing was feasible."""
     search: SearchSettings = field(default_factory=SearchSettings)
     pruning: PruningSettings = field(default_factory=PruningSettings)
@@ -62,6 +62,8 @@ class TrainingSettings:
             "iterations": task.training_iterations,
             "search": task.search,
             "pruning": task.pruning,
+            # A task that asks for expected accounting is not first tried with another.
+            "accountings": ACCOUNTINGS[ACCOUNTINGS.index(task.pruning.accounting) :],
         }
         return cls(**{**defaults, **changes})
 

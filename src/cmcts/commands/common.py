@@ -41,7 +41,7 @@ class PlannerOptions:
     """Simulations a decision; without them, --seconds alone sets the limit."""
     seconds: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: no limit)")] = None
     """Time limit of a decision."""
-    budget: Annotated[tuple[float, ...], arg(metavar="B [B ...]", help_behavior_hint=_TASKS_OWN)] = ()
+    budget: Annotated[tuple[float, ...] | None, arg(metavar="B [B ...]", help_behavior_hint=_TASKS_OWN)] = None
     """What may be spent, one number a constraint."""
     seed: int = 0
     """Of the start or the world, and of the search."""

@@ -54,7 +54,7 @@ class Evaluate(PlannerOptions):
 
         self._refuse_mistakes()
         task = load_task(self.task)
-        budget = self.budget or task.budget
+        budget = task.budget if self.budget is None else self.budget
         planner, note = make_planner(task, self.planner, self.critic, self.penalty)
         episodes, steps = self._episodes(task, self.planner, planner, budget)
         if self.table is not None:

@@ -26,7 +26,7 @@ class Plan(PlannerOptions):
 
         task = load_task(self.task)
         planner, note = make_planner(task, self.planner, self.critic, self.penalty)
-        budget = self.budget or task.budget
+        budget = task.budget if self.budget is None else self.budget
         compile_first(task, planner, budget)
         iterations = task.iterations if self.iterations is None and self.seconds is None else self.iterations
         decision = planner.plan(

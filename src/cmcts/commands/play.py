@@ -27,7 +27,7 @@ class Play(PlannerOptions):
         expect(self.delay >= 0, "delay >= 0", self.delay)
         task = load_task(self.task)
         planner, note = make_planner(task, self.planner, self.critic, self.penalty)
-        budget = self.budget or task.budget
+        budget = task.budget if self.budget is None else self.budget
         compile_first(task, planner, budget)
         console = Console(highlight=False)
         console.print(f"[bold]{task.name}[/], planner {self.planner}")

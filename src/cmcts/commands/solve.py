@@ -14,7 +14,9 @@ class Solve:
 
     task: Annotated[Positional[str], arg(metavar="TASK")]
     """A task's name (`cmcts tasks` lists them), or FILE.py:NAME or MODULE:NAME for one of your own."""
-    budget: Annotated[tuple[float, ...], arg(metavar="B [B ...]", help_behavior_hint="(default: the task's own)")] = ()
+    budget: Annotated[
+        tuple[float, ...] | None, arg(metavar="B [B ...]", help_behavior_hint="(default: the task's own)")
+    ] = None
     """What may be spent on average, one number a constraint; inf for no limit."""
     json: bool = False
     """Print JSON instead of text."""
@@ -27,7 +29,7 @@ class Solve:
         from cmcts.optimum import solve_task
 
         task = load_task(self.task)
-        budget = self.budget or task.budget
+        budget = task.budget if self.budget is None else self.budget
         found = solve_task(task, budget)
         if self.json:
             from json import dumps

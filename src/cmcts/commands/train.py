@@ -122,8 +122,6 @@ class Train:
         settings = paper_settings(task, self.seed) if self.paper else TrainingSettings.for_task(task, seed=self.seed)
         direct = ("iterations", "steps_per_multiplier", "max_rounds", "patience", "evaluation_episodes", "tolerances")
         changes: dict[str, Any] = {name: getattr(self, name) for name in direct if getattr(self, name) is not None}
-        if self.accounting is not None:
-            changes["accountings"] = (self.accounting,)
         if self.target is not None:
             changes["critic"] = dataclasses.replace(settings.critic, target=self.target)
         if self.rule is not None:
@@ -132,6 +130,9 @@ class Train:
         if self.no_guard:
             search |= {"guarded_rollouts": False, "thrifty_rollouts": False}
         pruning: dict[str, Any] = {} if self.fallback is None else {"fallback": self.fallback}
+        if self.accounting is not None:
+            changes["accountings"] = (self.accounting,)
+            pruning["accounting"] = self.accounting  # while gathering, too
         if self.no_floor:
             pruning["cost_floor"] = False
         changes["search"] = dataclasses.replace(settings.search, **search)
