@@ -11,12 +11,12 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from cmcts.bundle import shipped
-from cmcts.commands.common import PLANNERS, make_planner
-from cmcts.evaluation import run_episodes
-from cmcts.exact import solve
-from cmcts.finite import enumerate_states
-from cmcts.tasks import make
+from cmcts.commands.planner_options import PLANNERS, make_planner
+from cmcts.critic.bundle import shipped
+from cmcts.evaluation.episodes import run_episodes
+from cmcts.exact.finite import enumerate_states
+from cmcts.exact.solver import solve
+from cmcts.tasks.registry import make
 
 LABELS = {"cmcts": "C-MCTS", "cc-mcp": "CC-MCP", "penalized": "penalised MCTS"}
 MARKERS = {"cmcts": "o", "cc-mcp": "s", "penalized": "^"}

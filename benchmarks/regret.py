@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from cmcts.evaluation import run_episodes
-from cmcts.exact import least_cost_to_go, solve
-from cmcts.planners import CCMCP, CMCTS
-from cmcts.planning import Planner
-from cmcts.random_models import random_problem
-from cmcts.tasks import Task, make
+from cmcts.evaluation.episodes import run_episodes
+from cmcts.exact.random_problems import random_problem
+from cmcts.exact.solver import least_cost_to_go, solve
+from cmcts.planning.planner import Planner
+from cmcts.planning.planners import CCMCP, CMCTS
+from cmcts.tasks.registry import make
+from cmcts.tasks.task import Task
 
 CCMCP_ITERATIONS, CMCTS_ITERATIONS = 1 << 15, 1 << 10
 
@@ -88,10 +89,10 @@ def measure(task: Task, seed: int, name: str, options: argparse.Namespace) -> di
 
 def trained(task: Task, folder: Path) -> Planner | None:
     """C-MCTS with a critic trained as `cmcts train` does it; None if no critic was feasible."""
-    from cmcts.bundle import load
-    from cmcts.runs import RunFolder
-    from cmcts.training import train
-    from cmcts.training_settings import TrainingSettings, run_config
+    from cmcts.critic.bundle import load
+    from cmcts.training.loop import train
+    from cmcts.training.run_folder import RunFolder
+    from cmcts.training.settings import TrainingSettings, run_config
 
     path = folder / task.name
     if not (path / "bundle.json").exists():

@@ -34,9 +34,10 @@ def main() -> None:
 def random_problem(states: int, actions: int, constraints: int) -> None:
     import numpy as np
 
-    from cmcts.exact import solve
-    from cmcts.finite import enumerate_states
-    from cmcts.random_models import random_params, tabular_model
+    from cmcts.exact.finite import enumerate_states
+    from cmcts.exact.random_problems import random_params
+    from cmcts.exact.solver import solve
+    from cmcts.model.tabular import tabular_model
 
     params = random_params(np.random.default_rng(0), "sparse", states, actions, constraints, start_states=states)
     began = time.perf_counter()
@@ -53,8 +54,8 @@ def random_problem(states: int, actions: int, constraints: int) -> None:
 
 
 def named_task(name: str) -> None:
-    from cmcts.optimum import solve_task
-    from cmcts.tasks import make
+    from cmcts.tasks.optimum import solve_task
+    from cmcts.tasks.registry import make
 
     found = solve_task(make(name))
     print(

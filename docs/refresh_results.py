@@ -11,8 +11,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from cmcts.reproduction.texts import markdown_table
-from cmcts.tables import read_rows
+from cmcts.report.tables import read_rows
+from cmcts.reproduction.text_tables import markdown_table
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results"

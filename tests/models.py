@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmcts.critic import SafetyCritic, ensemble
-from cmcts.model import Model
+from cmcts.critic.ensemble import SafetyCritic, ensemble
+from cmcts.model.interface import Model
 from cmcts.random import uniform
 
 COLUMNS = 3  # state number s is written as (s // COLUMNS, s % COLUMNS)

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from cmcts.compilation import uncompiled
+from cmcts.compilation.content import uncompiled
 from cmcts.random import below, next_uint64, spread
 
 ROUNDING = 1e-9

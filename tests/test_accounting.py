@@ -5,17 +5,17 @@ import dataclasses
 import numpy as np
 import pytest
 
-from cmcts.agent import Agent
-from cmcts.evaluation import run_episodes
-from cmcts.exact import least_cost_to_go, solve
-from cmcts.finite import enumerate_states
-from cmcts.monitor import SafetyMonitor
-from cmcts.planners import CMCTS
-from cmcts.planning import SearchSettings
-from cmcts.pruning import PruningSettings
-from cmcts.random_models import random_problem
-from cmcts.statistics import standard_error
-from cmcts.tasks import Task
+from cmcts.evaluation.episodes import run_episodes
+from cmcts.evaluation.statistics import standard_error
+from cmcts.exact.finite import enumerate_states
+from cmcts.exact.random_problems import random_problem
+from cmcts.exact.solver import least_cost_to_go, solve
+from cmcts.planning.agent import Agent
+from cmcts.planning.monitor import SafetyMonitor
+from cmcts.planning.planners import CMCTS
+from cmcts.search.pruning import PruningSettings
+from cmcts.search.settings import SearchSettings
+from cmcts.tasks.task import Task
 from models import climb_model, lookup_critic
 
 SURVIVE, FALL, LEDGES, DISCOUNT = 0.8, 0.2, 4, 0.9

@@ -7,15 +7,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from cmcts.agent import Agent, act_together
-from cmcts.compilation import python_function
-from cmcts.critic import immediate_costs_only
-from cmcts.envs.rocksample import rocksample_model
-from cmcts.envs.safe_gridworld import safe_gridworld_model
+from cmcts.compilation.content import python_function
+from cmcts.critic.ensemble import immediate_costs_only
+from cmcts.envs.rocksample.model import rocksample_model
+from cmcts.envs.safe_gridworld.model import safe_gridworld_model
 from cmcts.errors import InvalidInput
-from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
-from cmcts.planning import SearchSettings
+from cmcts.planning.agent import Agent, act_together
+from cmcts.planning.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
 from cmcts.random import stream
+from cmcts.search.settings import SearchSettings
 from models import random_ensemble, random_table, table_model
 
 SHORT = SearchSettings(horizon=20)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cmcts import bundle as bundles
-from cmcts.bundle import Bundle
+from cmcts.critic import bundle as bundles
+from cmcts.critic.bundle import Bundle
 from cmcts.errors import InvalidInput
-from cmcts.planners import CMCTS
-from cmcts.planning import SearchSettings
-from cmcts.pruning import PruningSettings
-from cmcts.tasks import make
+from cmcts.planning.planners import CMCTS
+from cmcts.search.pruning import PruningSettings
+from cmcts.search.settings import SearchSettings
+from cmcts.tasks.registry import make
 
 
 def sample_bundle(task="rocksample-5-7", hidden=(8, 6)):
@@ -151,6 +151,6 @@ decision = planner.plan(planner.model.start_state(), 1.0, iterations=8)
 assert decision.visits.sum() == 7
 loaded = [name for name in ("jax", "equinox", "optax", "gymnasium", "matplotlib") if name in sys.modules]
 assert not loaded, loaded
-assert "cmcts.training" not in sys.modules and "cmcts.learning" not in sys.modules
+assert "cmcts.training.loop" not in sys.modules and "cmcts.training.learning" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", script], check=True)

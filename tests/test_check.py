@@ -191,7 +191,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("changes", "message"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS])
 def test_each_fault_is_named(changes, message, monkeypatch):
-    monkeypatch.setattr("cmcts.check._Checker.check_compiles", lambda self: None)  # slow, and tested below
+    monkeypatch.setattr("cmcts.model.check._Checker.check_compiles", lambda self: None)  # slow, and tested below
     found = cmcts.check_model(broken(**changes), states=60)
     assert any(re.match(message, line) for line in found), found
 

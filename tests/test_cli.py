@@ -63,7 +63,7 @@ def test_plan_as_json_is_what_python_plans(capsys):
 
 def test_plan_says_when_nothing_is_safe(capsys):
     """Safe Gridworld: with a critic that is sure of a cost of 1 everywhere, every action is over a budget of 0."""
-    from cmcts.commands import common
+    from cmcts.commands import planner_options as common
 
     def gloomy(task, directory=None):
         import numpy as np
@@ -100,8 +100,8 @@ def test_worlds_without_pictures_show_their_state():
     from types import SimpleNamespace
 
     import cmcts
-    from cmcts.commands.common import first_picture
-    from cmcts.worlds import ModelWorld
+    from cmcts.commands.play_episode import first_picture
+    from cmcts.model.worlds import ModelWorld
 
     model = cmcts.make("safe-gridworld").model
     x, y = ModelWorld(model).reset(seed=0)[0]

@@ -99,7 +99,7 @@ def test_worlds_are_checked_too(capsys, tmp_path, change, message):
         WHOLE.replace("1, 2, 1)\n", "1, 2, 1, compilable=False)\n")
         + f"""
 import random
-from cmcts.worlds import ModelWorld
+from cmcts.model.worlds import ModelWorld
 from dataclasses import replace
 
 other = replace(model, action_count=5)

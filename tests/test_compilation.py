@@ -22,17 +22,17 @@ from numba import njit
 
 import cmcts
 import models
-from cmcts import compilation
-from cmcts.compilation import compiled_for, digest, uncompiled
-from cmcts.critic import SafetyCritic, immediate_costs_only
-from cmcts.envs.rocksample import rocksample_model
-from cmcts.model import KERNEL_FUNCTIONS
-from cmcts.planners import CMCTS, PenalizedMCTS
-from cmcts.planning import SearchSettings
-from cmcts.portable import portable
-from cmcts.pruning import PruningSettings
+from cmcts.compilation import content as compilation
+from cmcts.compilation.content import compiled_for, digest, uncompiled
+from cmcts.compilation.portable import portable
+from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
+from cmcts.envs.rocksample.model import rocksample_model
+from cmcts.model.interface import KERNEL_FUNCTIONS
+from cmcts.planning.planners import CMCTS, PenalizedMCTS
 from cmcts.random import next_uint64, stream, uniform
-from cmcts.search import run
+from cmcts.search.kernels import run
+from cmcts.search.pruning import PruningSettings
+from cmcts.search.settings import SearchSettings
 from conftest import compiled_only
 from models import random_table, table_model
 
@@ -137,17 +137,18 @@ def test_what_cannot_be_looked_into_is_never_reused():
 
 def test_the_librarys_kernels_are_part_of_every_digest(monkeypatch):
     before = digest([build()])
-    monkeypatch.setattr(compilation, "_LIBRARY", b"other sources")
+    monkeypatch.setattr(compilation, "_LIBRARY_DIGEST", b"other sources")
     assert digest([build()]) != before
 
 
 def test_every_kernel_file_is_hashed(tmp_path, monkeypatch):
     package = Path(cmcts.__file__).parent
     shutil.copytree(package, tmp_path / "cmcts", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(compilation, "__file__", str(tmp_path / "cmcts" / "compilation.py"))
+    monkeypatch.setattr(compilation, "LIBRARY", tmp_path / "cmcts")
     original = compilation._library_digest()
-    kernels = ("search", "tree", "pruning", "random", "critic", "envs/rocksample", "envs/safe_gridworld")
-    for name in kernels:
+    kernels = ("kernels", "tree", "pruning", "workspace")
+    others = ("random", "critic/ensemble", "model/tabular", "envs/rocksample/model", "envs/safe_gridworld/model")
+    for name in (*(f"search/{kernel}" for kernel in kernels), *others):
         path = tmp_path / "cmcts" / f"{name}.py"
         text = path.read_text()
         path.write_text(text + "\n# edited\n")
@@ -173,7 +174,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 import helpers
-from cmcts.model import Model
+from cmcts.model.interface import Model
 
 BONUS = 1.0
 TABLE = np.array([10.0, 20.0])
@@ -217,15 +218,16 @@ def far(x):
 PROBE = """
 import json, sys, warnings
 warnings.simplefilter("error")
-import cmcts, cmcts.search
-from cmcts.compilation import compiled_for
-from cmcts.planners import PenalizedMCTS
+import cmcts
+from cmcts.search import kernels
+from cmcts.compilation.content import compiled_for
+from cmcts.planning.planners import PenalizedMCTS
 from usermodel import model
 
 def answer(model):
     planner = PenalizedMCTS(model, 0.0)
     decision = planner.plan([0.0], 1.0, iterations=20, keep_tree=True)
-    run = compiled_for(cmcts.search.run, model, planner.critic)
+    run = compiled_for(kernels.run, model, planner.critic)
     return decision, run
 
 decision, run = answer(model)
@@ -489,7 +491,7 @@ def test_a_critic_that_cannot_be_compiled_plans_with_one_warning():
     for ours, theirs in zip(batch, decisions, strict=True):
         same_decision(ours, theirs)
     (warning,) = caught
-    assert str(warning.message).startswith("the critic cannot be compiled, and searches with it run uncompiled")
+    assert str(warning.message).startswith("a search with this critic cannot be compiled and plans uncompiled")
     assert "(predict: " in str(warning.message)
     assert warning.filename == __file__
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cmcts.critic import SafetyCritic, ensemble, immediate_costs_only, predict_ensemble
-from cmcts.envs.rocksample import rocksample_model
+from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only, predict_ensemble
+from cmcts.envs.rocksample.model import rocksample_model
 from cmcts.errors import InvalidInput
-from cmcts.planners import CMCTS
+from cmcts.planning.planners import CMCTS
 from models import linear_critic, lookup_critic, random_ensemble, random_table, table_model
 
 

@@ -5,8 +5,8 @@ import pytest
 
 pytest.importorskip("jax")
 
-from cmcts.dataset import held_out_mask, monte_carlo_costs
-from cmcts.evaluation import Transitions
+from cmcts.evaluation.episodes import Transitions
+from cmcts.training.dataset import held_out_mask, monte_carlo_costs
 
 
 def test_monte_carlo_costs_by_hand():

@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from cmcts import planning
-from cmcts.agent import Agent
-from cmcts.critic import immediate_costs_only
-from cmcts.envs.safe_gridworld import safe_gridworld_model
-from cmcts.planners import CMCTS, PenalizedMCTS
-from cmcts.planning import SearchSettings
+from cmcts.critic.ensemble import immediate_costs_only
+from cmcts.envs.safe_gridworld.model import safe_gridworld_model
+from cmcts.planning import planner as planning
+from cmcts.planning.agent import Agent
+from cmcts.planning.planners import CMCTS, PenalizedMCTS
+from cmcts.search.settings import SearchSettings
 from conftest import compiled_only
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from cmcts.critic import immediate_costs_only
+from cmcts.critic.ensemble import immediate_costs_only
 from cmcts.errors import InvalidInput
-from cmcts.evaluation import Episodes, run_episodes, world_seed
-from cmcts.planners import CMCTS
-from cmcts.tasks import make
+from cmcts.evaluation.episodes import Episodes, run_episodes, world_seed
+from cmcts.planning.planners import CMCTS
+from cmcts.tasks.registry import make
 
 TASK = make("rocksample-3-2")
 

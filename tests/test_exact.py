@@ -11,20 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from cmcts import exact
 from cmcts.cli import main
-from cmcts.columns import InfeasibleBudget
-from cmcts.compilation import python_function
-from cmcts.envs.rocksample import rocksample_model
-from cmcts.envs.safe_gridworld import safe_gridworld_model
+from cmcts.compilation.content import python_function
+from cmcts.envs.rocksample.model import rocksample_model
+from cmcts.envs.safe_gridworld.model import safe_gridworld_model
 from cmcts.errors import InvalidInput, ModelError
-from cmcts.exact import evaluate, least_cost_to_go, penalized_values, policy_cost_to_go, solve
-from cmcts.finite import FiniteCMDP, TooManyStates, enumerate_states
-from cmcts.optimum import Optimum, optimum, solve_task
+from cmcts.exact import solver as exact
+from cmcts.exact.column_generation import InfeasibleBudget
+from cmcts.exact.finite import FiniteCMDP, TooManyStates, enumerate_states
+from cmcts.exact.random_problems import KINDS, random_problem
+from cmcts.exact.solver import evaluate, least_cost_to_go, penalized_values, policy_cost_to_go, solve
+from cmcts.model.worlds import ModelWorld
 from cmcts.random import stream
-from cmcts.random_models import KINDS, random_problem
-from cmcts.tasks import make
-from cmcts.worlds import ModelWorld
+from cmcts.tasks.optimum import Optimum, optimum, solve_task
+from cmcts.tasks.registry import make
 
 
 def gamble(discount: float = 0.5) -> FiniteCMDP:

@@ -13,11 +13,10 @@ from cmcts.errors import InvalidInput
 
 pytest.importorskip("jax")
 
-from cmcts.learning import CriticSettings
-from cmcts.multipliers import MultiplierSettings
-from cmcts.runs import RunFolder
-from cmcts.training import train
-from cmcts.training_settings import TrainingSettings, run_config
+from cmcts.training.loop import train
+from cmcts.training.multipliers import MultiplierSettings
+from cmcts.training.run_folder import RunFolder
+from cmcts.training.settings import CriticSettings, TrainingSettings, run_config
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 BRIEF = ["--evaluation-episodes", "200", "--max-rounds", "1", "--tolerances", "0.02", "0.1"]

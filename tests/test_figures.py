@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from matplotlib import pyplot
 
-from cmcts.figures import comparison
-from cmcts.tasks import make
+from cmcts.report.figures import comparison
+from cmcts.tasks.registry import make
 
 
 def summary(reward, costs, rate):

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from cmcts.errors import ModelError
-from cmcts.forking import forked_map
+from cmcts.planning.parallel import forked_map
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 9])

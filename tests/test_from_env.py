@@ -12,11 +12,11 @@ import pytest
 
 import cmcts
 from cmcts.errors import InvalidInput, ModelError
-from cmcts.evaluation import run_episodes
-from cmcts.exact import solve
-from cmcts.finite import enumerate_states
+from cmcts.evaluation.episodes import run_episodes
+from cmcts.exact.finite import enumerate_states
+from cmcts.exact.solver import solve
+from cmcts.model.worlds import EnvWorld
 from cmcts.random import stream
-from cmcts.worlds import EnvWorld
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SEARCH = cmcts.SearchSettings(discount=0.95, exploration=1.0, horizon=12)

@@ -6,8 +6,8 @@ import pytest
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
-from cmcts.critic import ensemble as kernel_ensemble  # noqa: E402
-from cmcts.learning import (  # noqa: E402
+from cmcts.critic.ensemble import ensemble as kernel_ensemble  # noqa: E402
+from cmcts.training.learning import (  # noqa: E402
     Batch,
     CriticSettings,
     batch_targets,

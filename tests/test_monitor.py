@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from cmcts.errors import InvalidInput
-from cmcts.monitor import SafetyMonitor
-from cmcts.planners import CMCTS, PenalizedMCTS
-from cmcts.planning import SearchSettings
-from cmcts.pruning import PruningSettings
+from cmcts.planning.monitor import SafetyMonitor
+from cmcts.planning.planners import CMCTS, PenalizedMCTS
+from cmcts.search.pruning import PruningSettings
+from cmcts.search.settings import SearchSettings
 from models import TableParams, lookup_critic, table_model
 
 SAFE, COSTLY, TRAP = 0, 1, 2
@@ -28,7 +28,7 @@ def planner():
         terminal=np.array([False, False, True]),
     )
     model = table_model(params)
-    model._warned.append("run uncompiled: it is not worth a compilation")
+    model.verdict.fault = "run uncompiled: it is not worth a compilation"
     mean = np.tile([0.0, 0.5, 0.875], (3, 1))
     critic = lookup_critic(model, mean, np.zeros((3, 3)))
     return CMCTS(model, critic, SearchSettings(discount=0.5, horizon=4), PruningSettings(tolerance=0.0))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cmcts.errors import InvalidInput
-from cmcts.multipliers import Measurement, MultiplierSettings, next_multipliers
+from cmcts.training.multipliers import Measurement, MultiplierSettings, next_multipliers
 
 BUDGET = np.array([1.0])
 

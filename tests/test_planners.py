@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from cmcts.critic import immediate_costs_only
-from cmcts.envs.rocksample import rocksample_model
-from cmcts.envs.safe_gridworld import safe_gridworld_model
+from cmcts.critic.ensemble import immediate_costs_only
+from cmcts.envs.rocksample.model import rocksample_model
+from cmcts.envs.safe_gridworld.model import safe_gridworld_model
 from cmcts.errors import InvalidInput, ModelError
-from cmcts.mixtures import mixture, mixture_program
-from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
-from cmcts.planning import SearchSettings
+from cmcts.planning.mixtures import mixture, mixture_program
+from cmcts.planning.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
 from cmcts.random import stream, streams
+from cmcts.search.settings import SearchSettings
 from conftest import compiled
 from models import TableParams, climb_model, linear_critic, random_ensemble, random_table, table_model
 
@@ -391,7 +391,7 @@ def test_ccmcp_finds_both_multipliers():
         terminal=np.array([False, True]),
     )
     model = table_model(params)
-    model._warned.append("run uncompiled: it is not worth a compilation")
+    model.verdict.fault = "run uncompiled: it is not worth a compilation"
     planner = CCMCP(model, SearchSettings(exploration=1.0), CCMCPSettings(initial_multiplier=1.0))
     decision = planner.plan([0.0, 0.0], [0.3, 0.3], iterations=3000)
     assert decision.multipliers == pytest.approx([2.0, 1.0], abs=0.02)
@@ -449,7 +449,7 @@ def test_a_model_that_leads_nowhere_is_named():
     params = random_table(0)
     params.costs[:] = 1.0
     model = dataclasses.replace(table_model(params), step=bad_next_state)
-    model._warned.append("run uncompiled: it is not worth a compilation")
+    model.verdict.fault = "run uncompiled: it is not worth a compilation"
     search = dataclasses.replace(SHORT, thrifty_rollouts=True)
     with pytest.raises(
         ModelError, match=r"finite next state, got reward 0\.0 and costs \[0\.0\] for action \d in state"
@@ -469,7 +469,7 @@ def lost_on_the_way(params, state, action, rng, next_state, costs):
 def test_a_rollout_that_leads_nowhere_is_named(rollout):
     """The tree has not got there yet: one simulation sees the root alone."""
     model = dataclasses.replace(table_model(random_table(0)), step=lost_on_the_way)
-    model._warned.append("run uncompiled: it is not worth a compilation")
+    model.verdict.fault = "run uncompiled: it is not worth a compilation"
     search = SearchSettings(horizon=2, rollout=rollout)
     with pytest.raises(ModelError, match=r"finite next state, got .* for action \d in state \[1\.0, 1\.0\]$"):
         PenalizedMCTS(model, 1.0, search).plan([0.0, 0.0], 0.0, iterations=1)

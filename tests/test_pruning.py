@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from cmcts.errors import InvalidInput
-from cmcts.model import no_expected_costs
-from cmcts.planners import CMCTS, PenalizedMCTS
-from cmcts.planning import SearchSettings
-from cmcts.pruning import PruningSettings
+from cmcts.model.interface import no_expected_costs
+from cmcts.planning.planners import CMCTS, PenalizedMCTS
 from cmcts.random import stream
-from cmcts.tree import PRUNED, ROOT
+from cmcts.search.pruning import PruningSettings
+from cmcts.search.settings import SearchSettings
+from cmcts.search.tree import PRUNED, ROOT
 from models import TableParams, lookup_critic, table_model
 
 SEARCH = SearchSettings(discount=0.5, exploration=1.0, horizon=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cmcts.compilation import uncompiled
+from cmcts.compilation.content import uncompiled
 from cmcts.errors import InvalidInput
 from cmcts.random import below, next_uint64, spread, stream, streams, uniform
 

@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cmcts.compilation import python_function
+from cmcts.compilation.content import python_function
 from cmcts.errors import InvalidInput
-from cmcts.exact import penalized_values, solve
-from cmcts.planners import PenalizedMCTS
-from cmcts.planning import SearchSettings
+from cmcts.exact.finite import tabular_cmdp
+from cmcts.exact.random_problems import KINDS, random_problem
+from cmcts.exact.solver import penalized_values, solve
+from cmcts.model.tabular import TabularParams, tabular_model
+from cmcts.planning.planners import PenalizedMCTS
 from cmcts.random import stream
-from cmcts.random_models import KINDS, TabularParams, random_problem, tabular_cmdp, tabular_model
-from cmcts.tasks import make
+from cmcts.search.settings import SearchSettings
+from cmcts.tasks.registry import make
 from conftest import compiled_only
 
 

@@ -53,7 +53,7 @@ def test_links_to_files_lead_somewhere(page):
 @pytest.mark.parametrize("page, least", [("concepts.md", 12), ("research.md", 6)])
 def test_the_code_that_pages_name_exists(page, least):
     """`pruning.py`: `prune`, `trusted` and the like."""
-    named = re.findall(r"`(\w+\.py)`: ((?:`\w+`(?:, and |, )?)+)", (ROOT / "docs" / page).read_text())
+    named = re.findall(r"`([\w/]+\.py)`: ((?:`\w+`(?:, and |, )?)+)", (ROOT / "docs" / page).read_text())
     assert len(named) >= least
     for file, names in named:
         tree = ast.parse((ROOT / "src" / "cmcts" / file).read_text())

@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 
 from cmcts.errors import InvalidInput
+from cmcts.report.tables import read_rows
 from cmcts.reproduction import experiments, results
 from cmcts.reproduction.charts import FIGURES, curves
 from cmcts.reproduction.experiments import EXPERIMENTS, FULL, QUICK, work_of
 from cmcts.reproduction.runner import Reproduction
-from cmcts.reproduction.texts import TEXTS, comparisons_table, equal_reward_table, markdown_table
-from cmcts.reproduction.work import OPTIONS, Cell, Training, Tuning
-from cmcts.tables import read_rows
-from cmcts.tasks import make
-from cmcts.training_settings import PAPER_TABLE, TrainingSettings, paper_settings
+from cmcts.reproduction.text_tables import TEXTS, comparisons_table, equal_reward_table, markdown_table
+from cmcts.reproduction.units import OPTIONS, Cell, Training, Tuning
+from cmcts.tasks.registry import make
+from cmcts.training.paper import paper_settings
+from cmcts.training.settings import TrainingSettings
 
 
 class Quiet:
@@ -87,7 +88,7 @@ def test_settings_of_trainings():
     changed = Training("rocksample-7-8", "paper", iterations=128, alpha0=8.0, epsilon=0.3).settings(0, False)
     assert (changed.iterations, changed.multiplier.alpha0, changed.multiplier.epsilon) == (128, 8.0, 0.3)
     leak = Training("rocksample-7-8-leak", "paper").settings(0, False)
-    assert (leak.multiplier.alpha0, leak.iterations) == (PAPER_TABLE["rocksample-7-8"][0], 1024)
+    assert (leak.multiplier.alpha0, leak.iterations) == (4.0, 1024)
     defaults = Training("safe-gridworld", "defaults").settings(0, False)
     for option in OPTIONS:
         undone = Training("safe-gridworld", "defaults", option=option).settings(0, False)

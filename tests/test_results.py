@@ -10,9 +10,9 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from cmcts.report.tables import read_rows
 from cmcts.reproduction.charts import FIGURES
 from cmcts.reproduction.report import write_figure
-from cmcts.tables import read_rows
 
 DOCS = Path(__file__).parent.parent / "docs"
 spec = importlib.util.spec_from_file_location("refresh_results", DOCS / "refresh_results.py")

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-import cmcts.worlds  # noqa: F401 - makes the worlds known to Gymnasium
-from cmcts.agent import Agent
-from cmcts.compilation import uncompiled
-from cmcts.critic import immediate_costs_only
+import cmcts.model.worlds  # noqa: F401 - makes the worlds known to Gymnasium
+from cmcts.compilation.content import uncompiled
+from cmcts.critic.ensemble import immediate_costs_only
 from cmcts.envs.drawing import CELL, GROUND, ROVER
-from cmcts.envs.rocksample import (
+from cmcts.envs.rocksample.model import (
     EAST,
     NORTH,
     SAMPLE,
@@ -25,11 +24,12 @@ from cmcts.envs.rocksample import (
     rocksample_model,
     rocksample_params,
 )
-from cmcts.envs.rocksample_world import RockSampleWorld
+from cmcts.envs.rocksample.world import RockSampleWorld
 from cmcts.errors import InvalidInput
-from cmcts.planners import CCMCP, CMCTS, PenalizedMCTS
-from cmcts.planning import SearchSettings
+from cmcts.planning.agent import Agent
+from cmcts.planning.planners import CCMCP, CMCTS, PenalizedMCTS
 from cmcts.random import stream
+from cmcts.search.settings import SearchSettings
 from models import random_ensemble
 
 BAYES = uncompiled(bayes)

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cmcts.columns import Mixture
-from cmcts.compilation import python_function
-from cmcts.envs.rocksample import SENSE, RockSampleParams, rocksample_model, rocksample_params, sensor_accuracy
-from cmcts.exact import solve
-from cmcts.finite import enumerate_states
-from cmcts.rocksample_beliefs import list_beliefs
-from cmcts.rocksample_bounds import nearest_rocks, rocksample_bounds
-from cmcts.rocksample_one_reading import best_with_one_reading
+from cmcts.compilation.content import python_function
+from cmcts.envs.rocksample.model import SENSE, RockSampleParams, rocksample_model, rocksample_params, sensor_accuracy
+from cmcts.exact.column_generation import Mixture
+from cmcts.exact.finite import enumerate_states
+from cmcts.exact.rocksample.beliefs import list_beliefs
+from cmcts.exact.rocksample.bounds import nearest_rocks, rocksample_bounds
+from cmcts.exact.rocksample.one_reading import best_with_one_reading
+from cmcts.exact.solver import solve
 from conftest import compiled_only
 
 
@@ -80,8 +80,8 @@ def test_lower_bound_is_the_optimum_of_so_many_readings(readings, budget, monkey
     listed = solve(enumerate_states(counting(rocksample_model(3, 2), readings), 0.95), budget)
     # Without its alternative (readings on the spot), the lower bound is that of the limited number of readings.
     nothing = Mixture(-np.inf, np.zeros(1), np.zeros(1), 0.0, np.ones(1), [])
-    monkeypatch.setattr("cmcts.rocksample_bounds._on_the_spot", lambda *_: nothing)
-    monkeypatch.setattr("cmcts.rocksample_bounds.CLOSED", -1.0)
+    monkeypatch.setattr("cmcts.exact.rocksample.bounds._on_the_spot", lambda *_: nothing)
+    monkeypatch.setattr("cmcts.exact.rocksample.bounds.CLOSED", -1.0)
     bounds = rocksample_bounds(rocksample_params(3, 2), budget, readings=readings)
     assert bounds.readings == readings
     assert bounds.reward_lower == pytest.approx(listed.reward, abs=1e-7)
@@ -171,7 +171,7 @@ def test_beliefs_are_told_apart_by_evidence():
 @pytest.mark.parametrize("rocks", [1, 3, 5])
 def test_rocks_that_do_not_fit_are_bounded(rocks, monkeypatch):
     # The optimum, 12.261084, is known from all seven rocks.
-    monkeypatch.setattr("cmcts.rocksample_bounds.TABLE_LIMIT", 3**rocks * 25)
+    monkeypatch.setattr("cmcts.exact.rocksample.bounds.TABLE_LIMIT", 3**rocks * 25)
     reduced, left_out = nearest_rocks(rocksample_params(5, 7))
     assert len(reduced.rocks) == rocks and len(left_out) == 7 - rocks
     bounds = rocksample_bounds(rocksample_params(5, 7))
@@ -183,7 +183,7 @@ def test_rocks_that_do_not_fit_are_bounded(rocks, monkeypatch):
 
 def test_the_nearest_rocks_are_kept(monkeypatch):
     # From (0, 2) the rocks of (5,7) are 3, 3, 1, 2, 4, 1 and 5 steps away.
-    monkeypatch.setattr("cmcts.rocksample_bounds.TABLE_LIMIT", 27 * 25)
+    monkeypatch.setattr("cmcts.exact.rocksample.bounds.TABLE_LIMIT", 27 * 25)
     whole = rocksample_params(5, 7)
     reduced, left_out = nearest_rocks(whole)
     assert reduced.rocks.tolist() == [[1, 2], [2, 2], [0, 3]] and sorted(left_out) == [3, 3, 4, 5]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cmcts.check import check_model
-from cmcts.compilation import python_function
-from cmcts.critic import immediate_costs_only
-from cmcts.envs.rocksample_energy import energy_model
-from cmcts.evaluation import run_episodes
-from cmcts.exact import solve
-from cmcts.finite import enumerate_states
-from cmcts.planners import CMCTS
+from cmcts.compilation.content import python_function
+from cmcts.critic.ensemble import immediate_costs_only
+from cmcts.envs.rocksample.energy import energy_model
+from cmcts.evaluation.episodes import run_episodes
+from cmcts.exact.finite import enumerate_states
+from cmcts.exact.solver import solve
+from cmcts.model.check import check_model
+from cmcts.planning.planners import CMCTS
 from cmcts.random import stream
-from cmcts.tasks import make
+from cmcts.tasks.registry import make
 from conftest import compiled_only
 
 TASK = make("rocksample-4-2-energy")

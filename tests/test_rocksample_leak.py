@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from cmcts import check_model
-from cmcts.compilation import python_function
-from cmcts.envs.rocksample import SAMPLE, SENSE
-from cmcts.envs.rocksample_leak import leaking_model, step
+from cmcts.compilation.content import python_function
+from cmcts.envs.rocksample.leak import leaking_model, step
+from cmcts.envs.rocksample.model import SAMPLE, SENSE
 from cmcts.errors import InvalidInput
 from cmcts.random import stream
-from cmcts.tasks import make
+from cmcts.tasks.registry import make
 
 MODEL = leaking_model(7, 8)
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from cmcts.errors import InvalidInput
-from cmcts.runs import RunFolder, write_atomically
+from cmcts.files import write_atomically
+from cmcts.training.run_folder import RunFolder
 
 
 def test_records_and_arrays_come_back(tmp_path):
@@ -67,7 +68,7 @@ def test_a_failed_write_keeps_the_old_content(tmp_path, monkeypatch):
     def no_space(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("cmcts.runs.os.fsync", no_space)
+    monkeypatch.setattr("cmcts.training.run_folder.os.fsync", no_space)
     with pytest.raises(InvalidInput, match="No space left on device"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"

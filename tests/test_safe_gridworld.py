@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-import cmcts.worlds  # noqa: F401 - makes the worlds known to Gymnasium
-from cmcts.compilation import uncompiled
+import cmcts.model.worlds  # noqa: F401 - makes the worlds known to Gymnasium
+from cmcts.compilation.content import uncompiled
 from cmcts.envs.drawing import CELL, GROUND, ROVER
-from cmcts.envs.safe_gridworld import ACTION_NAMES, STAY, UNSAFE_SQUARES, WINDY_SQUARES, safe_gridworld_model
-from cmcts.envs.safe_gridworld_world import SafeGridworldWorld
+from cmcts.envs.safe_gridworld.model import ACTION_NAMES, STAY, UNSAFE_SQUARES, WINDY_SQUARES, safe_gridworld_model
+from cmcts.envs.safe_gridworld.world import SafeGridworldWorld
 from cmcts.errors import InvalidInput
 from cmcts.random import stream
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cmcts.selection import best_feasible, hopeless, is_feasible
+from cmcts.training.selection import best_feasible, hopeless, is_feasible
 
 
 def evaluation(**figures):

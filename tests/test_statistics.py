@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cmcts.statistics import mean_interval, paired_difference, rate_interval, standard_error
+from cmcts.evaluation.statistics import mean_interval, paired_difference, rate_interval, standard_error
 
 REPETITIONS = 2000
 

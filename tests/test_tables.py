@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cmcts.errors import InvalidInput
-from cmcts.tables import read_rows, write_rows, write_table
+from cmcts.report.tables import read_rows, write_rows, write_table
 
 COLUMNS = {"episode": np.arange(3), "reward": np.array([0.1, 1 / 3, -2.5e-9]), "last": np.array([False, False, True])}
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 import cmcts
-from cmcts import bundle as bundles
 from cmcts import cli
+from cmcts.critic import bundle as bundles
 from cmcts.errors import InvalidInput
-from cmcts.model import Model
-from cmcts.tasks import NAMES, Task, make, named_task
+from cmcts.model.interface import Model
+from cmcts.tasks.registry import NAMES, make, named_task
+from cmcts.tasks.task import Task
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -14,18 +14,19 @@ from numba import config
 
 pytest.importorskip("jax")
 
-from cmcts import bundle as bundles
-from cmcts.dataset import as_batch
+from cmcts.critic import bundle as bundles
 from cmcts.errors import InvalidInput
-from cmcts.evaluation import Transitions
-from cmcts.learning import CriticSettings
-from cmcts.multipliers import MultiplierSettings
-from cmcts.planning import SearchSettings
-from cmcts.pruning import PruningSettings
-from cmcts.runs import RunFolder
-from cmcts.tasks import Task, make
-from cmcts.training import Silence, train
-from cmcts.training_settings import TrainingSettings, paper_settings, run_config, settings_from_config
+from cmcts.evaluation.episodes import Transitions
+from cmcts.search.pruning import PruningSettings
+from cmcts.search.settings import SearchSettings
+from cmcts.tasks.registry import make
+from cmcts.tasks.task import Task
+from cmcts.training.dataset import as_batch
+from cmcts.training.loop import Silence, train
+from cmcts.training.multipliers import MultiplierSettings
+from cmcts.training.paper import paper_settings
+from cmcts.training.run_folder import RunFolder
+from cmcts.training.settings import CriticSettings, TrainingSettings, run_config, settings_from_config
 from models import climb_model
 
 TASK = make("rocksample-3-2")
@@ -173,7 +174,7 @@ def test_the_paper_s_settings_are_the_paper_s():
 
 
 def test_no_feasible_critic_is_said_and_nothing_is_kept(tmp_path):
-    task = dataclasses.replace(make("safe-gridworld"), iterations=16)
+    task = make("safe-gridworld")
     settings = TrainingSettings.for_task(
         task,
         iterations=8,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from cmcts.envs.safe_gridworld import safe_gridworld_model
+from cmcts.envs.safe_gridworld.model import safe_gridworld_model
 from cmcts.errors import InvalidInput
 from cmcts.worlds import ModelWorld
 from models import random_table, table_model

@@ -17,9 +17,10 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 import cmcts
-from cmcts.commands.common import PLANNERS, Step, make_planner, play_episode
-from cmcts.envs.rocksample import SAMPLE, SENSE
-from cmcts.envs.rocksample_world import RockSampleWorld
+from cmcts.commands.planner_options import PLANNERS, make_planner
+from cmcts.commands.play_episode import Step, play_episode
+from cmcts.envs.rocksample.model import SAMPLE, SENSE
+from cmcts.envs.rocksample.world import RockSampleWorld
 
 SEED = 3
 NAMES = {"cmcts": "C-MCTS", "cc-mcp": "CC-MCP", "penalized": "MCTS with a penalty"}

@@ -7,19 +7,27 @@ Planning imports neither Gymnasium nor JAX: the worlds are in `cmcts.worlds` and
 `cmcts.training`.
 """
 
-from cmcts.agent import Agent
-from cmcts.check import check_model
+from cmcts import _moved
 from cmcts.critic import SafetyCritic, ensemble, immediate_costs_only
-from cmcts.decision import Decision
 from cmcts.errors import InvalidInput, ModelError
-from cmcts.model import Model
-from cmcts.monitor import Intervention, SafetyMonitor
-from cmcts.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
-from cmcts.planning import Planner, SearchSettings
-from cmcts.pruning import PruningSettings
+from cmcts.model import Model, check_model
+from cmcts.planning import (
+    CCMCP,
+    CMCTS,
+    Agent,
+    CCMCPSettings,
+    Decision,
+    Intervention,
+    PenalizedMCTS,
+    Planner,
+    SafetyMonitor,
+)
 from cmcts.random import stream, streams
+from cmcts.search import PruningSettings, SearchSettings
 from cmcts.tasks import Task, make
 from cmcts.version import __version__
+
+_moved.install()
 
 __all__ = [
     "CCMCP",

@@ -25,6 +25,8 @@ def expect(condition: bool, expected: str, got: object) -> None:
 def users_stack_level() -> int:
     """The `stacklevel` with which a warning of the calling function points at the line that called the library."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARY):
+    # Python's own import machinery stands between a moved module and the line that imports it.
+    ours = (_LIBRARY, "<frozen importlib")
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
         level, frame = level + 1, frame.f_back
     return level

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.compilation import kernel
+from cmcts.compilation.content import kernel
 from cmcts.errors import InvalidInput
 
 Stream = NDArray[np.uint64]  # [1], advanced in place by every draw

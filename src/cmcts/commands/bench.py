@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from cmcts.critic import SafetyCritic
-    from cmcts.model import Model
-    from cmcts.planning import Planner
-    from cmcts.tasks import Task
+    from cmcts.critic.ensemble import SafetyCritic
+    from cmcts.model.interface import Model
+    from cmcts.planning.planner import Planner
+    from cmcts.tasks.task import Task
 
 BATCH = 16
 EXPLORATION = 20.0  # fixed, so that trees keep their shape and figures stay comparable whatever the tasks' defaults
@@ -90,8 +90,8 @@ def _print(rows: list[dict[str, Any]], summary: dict[str, float]) -> None:
 
 def measurements(seconds: float) -> Iterator[dict[str, Any]]:
     """The rows of the benchmark, as they are measured; `penalized` with lambda = 0 is plain UCT."""
-    from cmcts.commands.common import PLANNERS, make_planner
-    from cmcts.tasks import make
+    from cmcts.commands.planner_options import PLANNERS, make_planner
+    from cmcts.tasks.registry import make
 
     task = make("rocksample-7-8")
 
@@ -130,8 +130,8 @@ def measurements(seconds: float) -> Iterator[dict[str, Any]]:
 
 def plain(task: Task, rollout: Literal["directed", "uniform"]) -> Planner:
     """Plain UCT: no critic, no penalty."""
-    from cmcts.planners import PenalizedMCTS
-    from cmcts.planning import SearchSettings
+    from cmcts.planning.planners import PenalizedMCTS
+    from cmcts.search.settings import SearchSettings
 
     settings = SearchSettings(exploration=EXPLORATION, rollout=rollout)
     return PenalizedMCTS(task.model, [0.0] * task.model.cost_count, settings)
@@ -139,9 +139,9 @@ def plain(task: Task, rollout: Literal["directed", "uniform"]) -> Planner:
 
 def with_critic(task: Task) -> Planner:
     """UCT with a random ensemble that is asked at every expansion, and never trusted: the same tree, plus its cost."""
-    from cmcts.planners import CMCTS
-    from cmcts.planning import SearchSettings
-    from cmcts.pruning import PruningSettings
+    from cmcts.planning.planners import CMCTS
+    from cmcts.search.pruning import PruningSettings
+    from cmcts.search.settings import SearchSettings
 
     never = PruningSettings(sigma_max=0.0, cost_floor=False)
     settings = SearchSettings(exploration=EXPLORATION, rollout="uniform")
@@ -154,7 +154,7 @@ def random_ensemble(model: Model, members: int = 5, hidden: tuple[int, ...] = (6
 
     import numpy as np
 
-    from cmcts.critic import ensemble
+    from cmcts.critic.ensemble import ensemble
 
     random = np.random.default_rng(0)
     sizes = [model.feature_count, *hidden, model.action_count * model.cost_count]
@@ -239,8 +239,8 @@ def _first_decision(environment: dict[str, str]) -> tuple[float, float, float]:
 
 def memory() -> dict[str, float]:
     """Bytes that one more node takes on RockSample(7,8)."""
-    from cmcts.tasks import make
-    from cmcts.tree import allocate, bytes_per_node
+    from cmcts.search.tree import allocate, bytes_per_node
+    from cmcts.tasks.registry import make
 
     model = make("rocksample-7-8").model
     sizes = (model.state_size, model.action_count, model.cost_count)

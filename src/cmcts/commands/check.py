@@ -10,8 +10,8 @@ from tyro.conf import Positional, arg
 from cmcts.errors import InvalidInput, ModelError, expect
 
 if TYPE_CHECKING:
-    from cmcts.model import Model
-    from cmcts.tasks import Task
+    from cmcts.model.interface import Model
+    from cmcts.tasks.task import Task
 
 _SLOWER = "compilation: "  # how `check_model` begins what is not wrong but slow
 
@@ -34,8 +34,8 @@ class Check:
 
     def run(self) -> int:
         """Check and print; 1 if something is wrong."""
-        from cmcts.check import check_model
-        from cmcts.check_task import check_worlds
+        from cmcts.model.check import check_model
+        from cmcts.tasks.check import check_worlds
 
         expect(self.states >= 1, "states >= 1", self.states)
         expect(self.seconds > 0, "seconds > 0", self.seconds)
@@ -68,9 +68,10 @@ class Check:
         return 1 if wrong else 0
 
     def _load(self) -> tuple[Task | None, Model]:
-        from cmcts.loading import is_reference, load_made
-        from cmcts.model import Model
-        from cmcts.tasks import Task, make
+        from cmcts.model.interface import Model
+        from cmcts.tasks.references import is_reference, load_made
+        from cmcts.tasks.registry import make
+        from cmcts.tasks.task import Task
 
         found = load_made(self.target, (Task, Model)) if is_reference(self.target) else make(self.target)
         return (None, found) if isinstance(found, Model) else (found, found.model)
@@ -79,7 +80,7 @@ class Check:
         """Of the plain search, once it is compiled or known not to be."""
         import warnings
 
-        from cmcts.planners import PenalizedMCTS
+        from cmcts.planning.planners import PenalizedMCTS
 
         planner = PenalizedMCTS(model, [1.0] * model.cost_count, task.search if task else None)
         budget = task.budget if task else [1.0] * model.cost_count

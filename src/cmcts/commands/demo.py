@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
-from cmcts import pages
 from cmcts.errors import expect
+from cmcts.report import html as pages
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cmcts.evaluation import Transitions
-    from cmcts.tasks import Task
+    from cmcts.evaluation.episodes import Transitions
+    from cmcts.tasks.task import Task
 
 TASKS = ("safe-gridworld", "rocksample-5-7")
 
@@ -51,7 +51,7 @@ class Demo:
 
         from rich.console import Console
 
-        from cmcts.runs import write_atomically
+        from cmcts.files import write_atomically
 
         expect(self.episodes >= 1, "episodes >= 1", self.episodes)
         console = Console(highlight=False)
@@ -72,15 +72,15 @@ class Demo:
         """Train and compare on one task; its part of the report."""
         import time
 
-        from cmcts.commands.common import PLANNERS, make_planner
+        from cmcts.commands.planner_options import PLANNERS, make_planner
         from cmcts.commands.progress import TrainingProgress
-        from cmcts.evaluation import run_episodes
-        from cmcts.figures import comparison, png, where_they_went
-        from cmcts.optimum import solve_task
-        from cmcts.runs import RunFolder
-        from cmcts.tasks import make
-        from cmcts.training import train
-        from cmcts.training_settings import TrainingSettings, run_config
+        from cmcts.evaluation.episodes import run_episodes
+        from cmcts.report.figures import comparison, png, where_they_went
+        from cmcts.tasks.optimum import solve_task
+        from cmcts.tasks.registry import make
+        from cmcts.training.loop import train
+        from cmcts.training.run_folder import RunFolder
+        from cmcts.training.settings import TrainingSettings, run_config
 
         task = make(name)
         settings = TrainingSettings.for_task(

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import arg
 
-from cmcts.commands.common import PlannerName, PlannerOptions
+from cmcts.commands.planner_options import PlannerName, PlannerOptions
 from cmcts.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cmcts.evaluation import Episodes, Transitions
-    from cmcts.planning import Planner
-    from cmcts.tasks import Task
+    from cmcts.evaluation.episodes import Episodes, Transitions
+    from cmcts.planning.planner import Planner
+    from cmcts.tasks.task import Task
 
 _NONE = "(default: none)"
 
@@ -49,8 +49,8 @@ class Evaluate(PlannerOptions):
         """Evaluate and print."""
         from rich.console import Console
 
-        from cmcts.commands.common import load_task, make_planner
-        from cmcts.tables import write_table
+        from cmcts.commands.planner_options import load_task, make_planner
+        from cmcts.report.tables import write_table
 
         self._refuse_mistakes()
         task = load_task(self.task)
@@ -101,8 +101,8 @@ class Evaluate(PlannerOptions):
         from rich.console import Console
         from rich.progress import Progress
 
-        from cmcts.commands.common import compile_first
-        from cmcts.evaluation import run_episodes
+        from cmcts.commands.planner_options import compile_first
+        from cmcts.evaluation.episodes import run_episodes
 
         compile_first(task, planner, budget)
         with Progress(console=Console(stderr=True), transient=True) as progress:
@@ -123,7 +123,7 @@ class Evaluate(PlannerOptions):
 def _regret(task: Task, budget: tuple[float, ...], reward: float) -> dict[str, float]:
     from rich.console import Console
 
-    from cmcts.optimum import solve_task
+    from cmcts.tasks.optimum import solve_task
 
     with Console(stderr=True).status("solving for the optimum"):
         best = solve_task(task, budget)
@@ -137,7 +137,7 @@ def _regret(task: Task, budget: tuple[float, ...], reward: float) -> dict[str, f
 
 def _comparison(episodes: Episodes, other: Episodes) -> dict[str, Any]:
     """The other planner's summary, and this one's minus its rewards and costs, on the same worlds."""
-    from cmcts.statistics import paired_difference
+    from cmcts.evaluation.statistics import paired_difference
 
     reward = paired_difference(episodes.rewards, other.rewards)
     costs = [paired_difference(ours, theirs) for ours, theirs in zip(episodes.costs.T, other.costs.T, strict=True)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cmcts.commands.common import PlannerOptions
+from cmcts.commands.planner_options import PlannerOptions
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from cmcts.decision import Decision
+    from cmcts.planning.decision import Decision
 
 
 @dataclass(frozen=True)
@@ -22,17 +22,16 @@ class Plan(PlannerOptions):
 
     def run(self) -> None:
         """Plan and print."""
-        from cmcts.commands.common import compile_first, load_task, make_planner, numbers
+        from cmcts.commands.planner_options import compile_first, load_task, make_planner, numbers
 
         task = load_task(self.task)
         planner, note = make_planner(task, self.planner, self.critic, self.penalty)
         budget = task.budget if self.budget is None else self.budget
         compile_first(task, planner, budget)
-        iterations = task.iterations if self.iterations is None and self.seconds is None else self.iterations
         decision = planner.plan(
             task.model.start_state(self.seed),
             budget,
-            iterations=iterations,
+            iterations=self.iterations,
             seconds=self.seconds,
             rng=self.seed,
         )

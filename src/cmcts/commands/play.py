@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cmcts.commands.common import PlannerOptions
+from cmcts.commands.planner_options import PlannerOptions
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,10 @@ class Play(PlannerOptions):
 
         from rich.console import Console
 
-        from cmcts.commands.common import compile_first, first_picture, load_task, make_planner, numbers, play_episode
+        from cmcts.commands.planner_options import compile_first, load_task, make_planner, numbers
+        from cmcts.commands.play_episode import first_picture, play_episode
         from cmcts.errors import expect
-        from cmcts.evaluation import OVERSPENT
+        from cmcts.evaluation.episodes import OVERSPENT
 
         expect(self.delay >= 0, "delay >= 0", self.delay)
         task = load_task(self.task)

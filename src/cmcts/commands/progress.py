@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from cmcts.tasks import Task
-    from cmcts.training_settings import TrainingSettings
+    from cmcts.tasks.task import Task
+    from cmcts.training.settings import TrainingSettings
 
 
 class TrainingProgress:

@@ -12,8 +12,8 @@ from tyro.conf import Positional, arg
 
 if TYPE_CHECKING:
     from cmcts.reproduction.runner import Record, Reproduction
-    from cmcts.reproduction.work import Work
-    from cmcts.training import Reporter
+    from cmcts.reproduction.units import Work
+    from cmcts.training.loop import Reporter
 
 Experiment = Literal[
     "rocksample", "honesty", "ablation", "equal-reward", "safe-gridworld", "grid-search", "training", "options"
@@ -148,7 +148,7 @@ class _Stages:
 
 def expected_seconds(unit: Work) -> float:
     """A guess for two cores; the time left corrects it by what earlier units really took."""
-    from cmcts.reproduction.work import Training
+    from cmcts.reproduction.units import Training
 
     if isinstance(unit, Training):
         return 30.0

@@ -25,8 +25,8 @@ class Solve:
         """Solve and print."""
         from math import isfinite
 
-        from cmcts.commands.common import load_task, numbers
-        from cmcts.optimum import solve_task
+        from cmcts.commands.planner_options import load_task, numbers
+        from cmcts.tasks.optimum import solve_task
 
         task = load_task(self.task)
         budget = task.budget if self.budget is None else self.budget

@@ -14,8 +14,8 @@ class Tasks:
         from rich.console import Console
         from rich.table import Table
 
-        from cmcts.loading import registered
-        from cmcts.tasks import NAMES, make
+        from cmcts.tasks.references import registered
+        from cmcts.tasks.registry import NAMES, make
 
         table = Table("task", "what it is", "actions", "budget", "iterations", box=None)
         for name in (*NAMES, *sorted(registered())):

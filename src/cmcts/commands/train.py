@@ -12,10 +12,10 @@ from tyro.conf import Positional, arg
 from cmcts.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from cmcts.runs import RunFolder
-    from cmcts.tasks import Task
-    from cmcts.training import Outcome
-    from cmcts.training_settings import TrainingSettings
+    from cmcts.tasks.task import Task
+    from cmcts.training.loop import Outcome
+    from cmcts.training.run_folder import RunFolder
+    from cmcts.training.settings import TrainingSettings
 
 _OWN = "(default: the task's own)"
 
@@ -81,10 +81,10 @@ class Train:
 
     def run(self) -> int:
         """Train; 0 if a feasible critic was found, else 1."""
-        from cmcts.commands.common import load_task
-        from cmcts.runs import RunFolder
-        from cmcts.training import train
-        from cmcts.training_settings import run_config, settings_from_config
+        from cmcts.commands.planner_options import load_task
+        from cmcts.training.loop import train
+        from cmcts.training.run_folder import RunFolder
+        from cmcts.training.settings import run_config, settings_from_config
 
         if self.resume is not None:
             self._refuse_other_options()
@@ -117,7 +117,8 @@ class Train:
                 raise InvalidInput(f"expected --resume alone: a run keeps its settings; got {name} as well")
 
     def _settings(self, task: Task) -> TrainingSettings:
-        from cmcts.training_settings import TrainingSettings, paper_settings
+        from cmcts.training.paper import paper_settings
+        from cmcts.training.settings import TrainingSettings
 
         settings = paper_settings(task, self.seed) if self.paper else TrainingSettings.for_task(task, seed=self.seed)
         direct = ("iterations", "steps_per_multiplier", "max_rounds", "patience", "evaluation_episodes", "tolerances")

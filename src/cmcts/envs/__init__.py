@@ -12,8 +12,8 @@ def register() -> None:
     import gymnasium as gym
 
     worlds = {
-        "cmcts/RockSample-v0": "cmcts.envs.rocksample_world:RockSampleWorld",
-        "cmcts/SafeGridworld-v0": "cmcts.envs.safe_gridworld_world:SafeGridworldWorld",
+        "cmcts/RockSample-v0": "cmcts.envs.rocksample.world:RockSampleWorld",
+        "cmcts/SafeGridworld-v0": "cmcts.envs.safe_gridworld.world:SafeGridworldWorld",
     }
     for name, entry_point in worlds.items():
         if name not in gym.registry:

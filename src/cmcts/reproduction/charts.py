@@ -15,8 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from cmcts.envs.safe_gridworld import MOVES
-from cmcts.figures import COLOURS, INK, NAMES, safe_gridworld_map
+from cmcts.envs.charts import INK
+from cmcts.envs.safe_gridworld.chart import draw_counts
+from cmcts.envs.safe_gridworld.model import MOVES
+from cmcts.report.figures import COLOURS, NAMES
 
 Rows = Sequence[dict[str, Any]]
 
@@ -129,7 +131,7 @@ def visits(rows: Rows) -> Figure:
         counts = np.zeros((8, 8, len(MOVES)))
         for row in here:
             counts[row["x"], row["y"], row["action"]] += row["count"]
-        safe_gridworld_map(axes, counts)
+        draw_counts(axes, counts)
         whose = "paper's settings" if settings == "paper" else "defaults"
         axes.set_title(f"{LABELS[planner]}, {iterations} iterations\n{whose}", color=INK)
     return figure

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import get_args
 
 from cmcts.reproduction import published
-from cmcts.reproduction.work import OPTIONS, Cell, PlannerName, Training, Tuning, Variant, Work
-from cmcts.training_settings import PAPER_TABLE
+from cmcts.reproduction.units import OPTIONS, Cell, PlannerName, Training, Tuning, Variant, Work
+from cmcts.tasks.registry import make
+from cmcts.tasks.task import PaperSettings
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 PLANNERS: tuple[PlannerName, ...] = get_args(PlannerName)
@@ -106,9 +107,16 @@ def lambda_star(scale: Scale, task: str, variant: Variant) -> Tuning:
     return Tuning(task, variant, scale.tuning_iterations, scale.ablation_episodes)
 
 
+def _ablated() -> PaperSettings:
+    """The paper's hyperparameters for the map that it ablates."""
+    settings = make(ABLATED).paper
+    assert settings is not None
+    return settings
+
+
 def paper_training(alpha0: float, epsilon: float) -> Training:
     """By the paper's settings on RockSample(7,8), with another alpha0 and epsilon; its own are not trained twice."""
-    if (alpha0, epsilon) == PAPER_TABLE[ABLATED][:2]:
+    if (alpha0, epsilon) == (_ablated().alpha0, _ablated().epsilon):
         return Training(ABLATED, "paper")
     return Training(ABLATED, "paper", alpha0=alpha0, epsilon=epsilon)
 
@@ -146,7 +154,7 @@ def ablation_lines(scale: Scale) -> Iterator[Line]:
     for variant in VARIANTS:
         paper = variant == "paper"
         for iterations in (short, long):
-            own = not scale.quick and paper and iterations == PAPER_TABLE[ABLATED][3]
+            own = not scale.quick and paper and iterations == _ablated().iterations
             training = Training(ABLATED, variant, None if own else iterations)
             yield Line("planning horizon", f"{iterations} iterations in training", variant, ABLATED, training)
         training = paper_training(8.0, 0.3) if paper else Training(ABLATED, variant)

@@ -11,15 +11,15 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from cmcts import pages
-from cmcts.figures import png
+from cmcts.files import write_atomically
+from cmcts.report import html as pages
+from cmcts.report.figures import png
+from cmcts.report.tables import read_rows, write_rows
 from cmcts.reproduction.charts import FIGURES, PAPER_SAFE
 from cmcts.reproduction.experiments import Scale
 from cmcts.reproduction.results import TABLES
 from cmcts.reproduction.runner import Reproduction
-from cmcts.reproduction.texts import TEXTS
-from cmcts.runs import write_atomically
-from cmcts.tables import read_rows, write_rows
+from cmcts.reproduction.text_tables import TEXTS
 
 SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "honesty": (

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cmcts.optimum import solve_task
+from cmcts.evaluation.statistics import paired_difference
+from cmcts.exact.rocksample.one_reading import best_with_one_reading
 from cmcts.reproduction import published
 from cmcts.reproduction.experiments import (
     MAPS,
@@ -28,10 +29,9 @@ from cmcts.reproduction.experiments import (
     training_cost,
 )
 from cmcts.reproduction.runner import Record, Reproduction
-from cmcts.reproduction.work import Cell, PlannerName, Variant
-from cmcts.rocksample_one_reading import best_with_one_reading
-from cmcts.statistics import paired_difference
-from cmcts.tasks import make
+from cmcts.reproduction.units import Cell, PlannerName, Variant
+from cmcts.tasks.optimum import solve_task
+from cmcts.tasks.registry import make
 
 Rows = list[Record]
 

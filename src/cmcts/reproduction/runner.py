@@ -21,19 +21,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cmcts import bundle
+from cmcts.critic import bundle
 from cmcts.errors import InvalidInput
-from cmcts.evaluation import Episodes, Transitions, run_episodes
-from cmcts.multipliers import Measurement, MultiplierSettings, next_multipliers
-from cmcts.planners import CCMCP, CMCTS, PenalizedMCTS
-from cmcts.planning import Planner
-from cmcts.reproduction.work import Cell, Training, Tuning, Work, search_settings
-from cmcts.runs import RunFolder, write_atomically
-from cmcts.statistics import mean_interval, standard_error
-from cmcts.tables import read_rows, write_rows, write_table
-from cmcts.tasks import make
-from cmcts.training import Reporter, train
-from cmcts.training_settings import run_config
+from cmcts.evaluation.episodes import Episodes, Transitions, run_episodes
+from cmcts.evaluation.statistics import mean_interval, standard_error
+from cmcts.files import write_atomically
+from cmcts.planning.planner import Planner
+from cmcts.planning.planners import CCMCP, CMCTS, PenalizedMCTS
+from cmcts.report.tables import read_rows, write_rows, write_table
+from cmcts.reproduction.units import Cell, Training, Tuning, Work, search_settings
+from cmcts.tasks.registry import make
+from cmcts.training.loop import Reporter, train
+from cmcts.training.multipliers import Measurement, MultiplierSettings, next_multipliers
+from cmcts.training.run_folder import RunFolder
+from cmcts.training.settings import run_config
 from cmcts.version import __version__
 
 Record = dict[str, Any]

@@ -1,0 +1,238 @@
+"""How a model's functions reach a cached, compiled kernel, and how the same kernel runs uncompiled.
+
+A kernel that took functions as arguments would never hit Numba's on-disk cache, and one that read them from module
+globals would hit it stale. So each *content* gets a Numba type of its own: an opaque type whose name carries a digest
+of all code reachable from the functions and of the library's kernel sources. Calling `kernel(model, ...)` then
+
+* finds the compiled kernel on disk in a fresh process when nothing changed,
+* misses and recompiles when the model, a helper it calls, or a kernel of the library was edited,
+* and inside the kernel `model.step` resolves at compile time to the user's function, so LLVM can inline it.
+
+Rules that go with it: only entry points whose arguments include such an object are cached (anything below is
+`@kernel`, or it could be cached stale); sizes and probabilities belong in `params`, where a change costs nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import secrets
+import types as python_types
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba import njit, types
+from numba.core.dispatcher import Dispatcher
+from numba.extending import NativeValue, models, overload_attribute, register_model, unbox
+
+# Modules whose functions are identified by name and version; everything else is followed into its code.
+_TRUSTED = {"numpy": np.__version__, "numba": numba.__version__, "math": "", "cmath": "", "builtins": ""}
+
+Function = Callable[..., Any]
+
+LIBRARY = Path(__file__).parents[1]  # the folder of the whole library
+
+# Kernels allocate nothing, so they need no reference counts (`_nrt=False`): with them the search is 2.5 times slower.
+# `forceinline` spares calls with a tree of twenty arrays as their argument: another factor of 4.
+kernel = njit(_nrt=False, forceinline=True)
+entry_point = njit(_nrt=False, nogil=True)
+
+
+def _library_digest() -> bytes:
+    """Hash of every library source that holds a kernel."""
+    sources = (path.read_bytes() for path in sorted(LIBRARY.rglob("*.py")))
+    return hashlib.sha256(
+        b"".join(source for source in sources if b"@kernel" in source or b"@entry_point" in source)
+    ).digest()
+
+
+_LIBRARY_DIGEST = _library_digest()
+
+
+def python_function(function: Function) -> Function:
+    """The plain Python function behind a jitted one."""
+    return getattr(function, "py_func", function)
+
+
+def digest(functions: Iterable[Function]) -> str:
+    """A hash of all code and constants that can be reached from `functions`, and of the library's kernels."""
+    hasher = hashlib.sha256(_LIBRARY_DIGEST)
+    seen: set[int] = set()
+    for function in functions:
+        _hash(python_function(function), hasher, seen)  # it is compiled anew: its own options do not matter
+    return hasher.hexdigest()[:20]
+
+
+def _hash(value: Any, hasher: Any, seen: set[int]) -> None:
+    if isinstance(value, Dispatcher):
+        # `fastmath`, `boundscheck` and the like change what the same source computes.
+        _tag(hasher, "options", repr(sorted((name, repr(option)) for name, option in value.targetoptions.items())))
+        value = python_function(value)
+    if isinstance(value, python_types.FunctionType):
+        if value.__module__.partition(".")[0] in _TRUSTED:
+            _tag(hasher, "trusted", value.__module__, value.__qualname__)
+        elif id(value) not in seen:
+            seen.add(id(value))
+            _hash_function(value, hasher, seen)
+        return
+    if isinstance(value, enum.Enum):
+        _tag(hasher, "member", type(value).__qualname__, value.name)
+        _hash(value.value, hasher, seen)
+    elif isinstance(value, enum.EnumMeta):
+        for name in sorted(value.__members__):
+            _hash(value.__members__[name], hasher, seen)
+    elif value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):
+        _tag(hasher, "constant", type(value).__name__, repr(value))
+    elif isinstance(value, np.ndarray) and value.dtype != object:
+        _tag(hasher, "array", value.dtype.str, repr(value.shape))
+        hasher.update(np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, (tuple, list, frozenset)):
+        _tag(hasher, "sequence", type(value).__name__, str(len(value)))
+        for item in sorted(value, key=repr) if isinstance(value, frozenset) else value:
+            _hash(item, hasher, seen)
+    elif isinstance(value, (type, python_types.BuiltinFunctionType, np.ufunc, python_types.ModuleType)):
+        _tag(hasher, "named", getattr(value, "__module__", "") or "", getattr(value, "__qualname__", value.__name__))
+    else:
+        # Nothing is known about this object's content: never reuse compiled code that saw it.
+        _tag(hasher, "unknown", secrets.token_hex(16))
+
+
+def _hash_function(function: python_types.FunctionType, hasher: Any, seen: set[int]) -> None:
+    code = function.__code__
+    names = _hash_code(code, hasher, seen)
+    _hash(function.__defaults__, hasher, seen)
+    for name, default in sorted((function.__kwdefaults__ or {}).items()):
+        _tag(hasher, "default", name)
+        _hash(default, hasher, seen)
+    for cell in function.__closure__ or ():
+        _hash(cell.cell_contents, hasher, seen)
+    _hash_names(names, function.__globals__, hasher, seen, modules=set())
+
+
+def _hash_names(names: set[str], namespace: Mapping[str, Any], hasher: Any, seen: set[int], modules: set[int]) -> None:
+    """Whatever code that looks up `names` can reach from a namespace."""
+    for name in sorted(names & namespace.keys()):
+        value = namespace[name]
+        _tag(hasher, "name", name)
+        if isinstance(value, python_types.ModuleType) and value.__name__.partition(".")[0] not in _TRUSTED:
+            # `tools.helpers.distance(...)` leaves all its words in `names`: follow those that each module knows.
+            if id(value) not in modules:
+                modules.add(id(value))
+                _hash_names(names, vars(value), hasher, seen, modules)
+        else:
+            _hash(value, hasher, seen)
+
+
+def _hash_code(code: python_types.CodeType, hasher: Any, seen: set[int]) -> set[str]:
+    """Feed a code object to the hash and return the names it looks up."""
+    _tag(hasher, "code", repr(code.co_names), repr(code.co_varnames[: code.co_argcount]))
+    hasher.update(code.co_code)
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, python_types.CodeType):
+            names |= _hash_code(constant, hasher, seen)
+        else:
+            _hash(constant, hasher, seen)
+    return names
+
+
+def _tag(hasher: Any, *words: str) -> None:
+    hasher.update("\x1f".join(words).encode() + b"\x1e")
+
+
+class ContentType(types.Opaque):  # type: ignore[misc]
+    """The Numba type of one content: its name carries the digest."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(f"cmcts[{label}]")
+
+
+register_model(ContentType)(models.OpaqueModel)
+
+
+@unbox(ContentType)
+def _unbox(typ: Any, obj: Any, context: Any) -> NativeValue:
+    return NativeValue(context.context.get_dummy_value())
+
+
+_CONTENTS: dict[str, Mapping[str, Function]] = {}
+_ATTRIBUTES: set[str] = set()
+
+
+def content_type(label: str, functions: Mapping[str, Function], params: object) -> ContentType:
+    """The Numba type of an object whose attributes are `functions`; equal contents share one type.
+
+    The class of `params` is part of the content: what is cached for it can only be read where it can be imported.
+
+    Set it as `_numba_type_` on a Python object that has the same attributes, and that object can be handed to a
+    kernel, compiled or not.
+    """
+    kind = f"{type(params).__module__}.{type(params).__qualname__}"
+    typ = ContentType(f"{label}@{digest(functions.values())}:{','.join(functions)}({kind})")
+    _CONTENTS.setdefault(typ.name, {name: _jitted(function) for name, function in functions.items()})
+    for name in functions:
+        if name not in _ATTRIBUTES:
+            _ATTRIBUTES.add(name)
+            _forward(name)
+    return typ
+
+
+def _jitted(function: Function) -> Function:
+    if isinstance(function, Dispatcher) and function.py_func.__module__.partition(".")[0] == "cmcts":
+        return function
+    # Users' functions may allocate: options that are not set here would be inherited from the kernel that calls them.
+    return njit(_nrt=True, forceinline=True)(python_function(function))  # type: ignore[no-any-return]
+
+
+def _forward(name: str) -> None:
+    @overload_attribute(ContentType, name)  # Numba compares signatures: no annotations here
+    def resolve(content):
+        function = _CONTENTS[content.name].get(name)
+        return None if function is None else lambda content: function
+
+
+_ENTRIES: dict[tuple[Function, str], Function] = {}
+
+
+def compiled_for(entry: Function, *contents: Any) -> Function:
+    """An entry point as a dispatcher of its own for these contents, with its own index in the on-disk cache.
+
+    Numba keeps one index a function, and reading it imports every class that a signature in it mentions. In a shared
+    index, one model whose module cannot be imported here would keep all others from being loaded.
+    """
+    names = "|".join(content._numba_type_.name for content in contents)
+    if (entry, names) not in _ENTRIES:
+        source = python_function(entry)
+        clone = python_types.FunctionType(source.__code__, source.__globals__, source.__name__)
+        clone.__module__ = source.__module__
+        clone.__qualname__ = f"{source.__name__}_{hashlib.sha256(names.encode()).hexdigest()[:16]}"
+        # Threads may come here at once: all must get the same dispatcher, or each would compile its own.
+        _ENTRIES.setdefault((entry, names), njit(_nrt=False, nogil=True, cache=True)(clone))
+    return _ENTRIES[entry, names]
+
+
+_TWINS: dict[Function, Function] = {}
+
+
+def uncompiled(kernel: Function) -> Function:
+    """The plain-Python twin of a kernel: the same source, with every library kernel it calls replaced by its twin.
+
+    It runs the models that Numba cannot compile. Functions outside the library are left as they are.
+    """
+    source = python_function(kernel)
+    if not isinstance(source, python_types.FunctionType):
+        return source
+    if source not in _TWINS:
+        namespace = dict(source.__globals__)
+        twin = python_types.FunctionType(
+            source.__code__, namespace, source.__name__, source.__defaults__, source.__closure__
+        )
+        _TWINS[source] = twin
+        for name in source.__code__.co_names:
+            value = namespace.get(name)
+            if isinstance(value, Dispatcher) and value.py_func.__module__.partition(".")[0] == "cmcts":
+                namespace[name] = uncompiled(value)
+    return _TWINS[source]

@@ -1,0 +1,67 @@
+"""Does it compile, and if not, why? Asked once of every model and critic, and said to the user once."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from numba import njit, typeof, types
+
+from cmcts.compilation.content import Function, python_function
+from cmcts.errors import users_stack_level
+
+
+class Verdict:
+    """What is known of whether Numba can compile a set of functions: that it can, until it could not."""
+
+    def __init__(self, subject: str, advice: str) -> None:
+        self.subject, self.advice = subject, advice
+        self.fault = ""
+
+    def condemn(self, fault: str) -> None:
+        """From now on it runs uncompiled; say so once, with the reason and what to do about it."""
+        if not self.fault:
+            self.fault = fault
+            warnings.warn(
+                f"{self.subject} cannot be compiled and plans uncompiled, hundreds of times slower ({fault}). "
+                f"To speed it up, {self.advice}.",
+                stacklevel=users_stack_level(),
+            )
+
+
+def params_fault(params: Any) -> str:
+    """Why a kernel cannot take these parameters. Empty if it can."""
+    try:
+        return _managed_part(typeof(params), "params")
+    except (ValueError, TypeError) as error:
+        return f"params: {first_line(error)}"
+
+
+def first_fault(functions: Mapping[str, tuple[Function, tuple[Any, ...]]]) -> str:
+    """The first of some functions that cannot be compiled for its argument types, and why. Empty if all can."""
+    for name, (function, signature) in functions.items():
+        try:
+            njit(python_function(function)).compile(signature)
+        except Exception as error:  # not only Numba's own errors
+            return f"{name}: {first_line(error)}"
+    return ""
+
+
+def _managed_part(typ: types.Type, name: str) -> str:
+    """The first list, dictionary or the like in `params`: kernels do not count references, and cannot take them."""
+    if isinstance(typ, types.BaseTuple):
+        names = getattr(typ, "fields", range(len(typ)))
+        parts = (_managed_part(part, f"{name}.{field}") for field, part in zip(names, typ, strict=True))
+        return next((part for part in parts if part), "")
+    plain = (types.Number, types.Boolean, types.Array, types.NoneType, types.UnicodeType)
+    return "" if isinstance(typ, plain) else f"{name} is a {typ}"
+
+
+def first_line(error: Exception) -> str:
+    """The first line of a Numba error that says something; Numba adds colours where it finds colorama."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    useful = [line for line in lines if not line.startswith(("Failed in", "During:", "File"))]
+    return (useful or lines or [type(error).__name__])[0]

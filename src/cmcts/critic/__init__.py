@@ -1,0 +1,10 @@
+"""The safety critic: what every action will still cost, and how sure that is.
+
+ensemble.py   an ensemble of small perceptrons as a kernel
+bundle.py     a trained critic and all that is needed to deploy it, in two small files
+shipped/      the bundles that come with the library
+"""
+
+from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
+
+__all__ = ["SafetyCritic", "ensemble", "immediate_costs_only"]

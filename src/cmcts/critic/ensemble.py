@@ -1,0 +1,211 @@
+"""The safety critic as the planner sees it: features in, mean and sigma of the discounted cost-to-go out.
+
+Any ensemble can prune: it is one function and its parameters.
+
+    predict(params, features, scratch, mean, sigma)
+        features [F] float32, scratch [4, width] float32; write mean and sigma, [A*M] float32 each,
+        constraint m of action a at a*M + m
+
+The ensemble that training produces is a set of multi-layer perceptrons with ReLU units, exported as arrays and
+evaluated here, inside the search kernel: planning needs no deep-learning framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import config, typeof, types
+from numpy.typing import ArrayLike, NDArray
+
+from cmcts.compilation.content import Function, content_type, kernel, python_function
+from cmcts.compilation.verdict import Verdict, first_fault, params_fault
+from cmcts.errors import InvalidInput, expect
+from cmcts.model.interface import Model
+
+LANES, UNROLL = 16, 4  # outputs are padded to whole vectors; so many inputs are taken at a time
+
+
+class EnsembleParams(NamedTuple):
+    """E perceptrons of L layers, padded with zeros: one Numba type for every size, no leftovers in the inner loops."""
+
+    sizes: NDArray[np.int64]  # [L + 1] features, hidden sizes, A*M outputs; [1] for an empty ensemble
+    members: int  # E
+    weights: NDArray[np.float32]  # [L * E * rows, width] layer l of member e at (l*E + e) * rows, input-major
+    biases: NDArray[np.float32]  # [L * E, width]
+    rows: int  # the widest layer input
+
+
+def padded(size: int, multiple: int) -> int:
+    """The next multiple."""
+    return -(-size // multiple) * multiple
+
+
+@kernel
+def predict_ensemble(params, features, scratch, mean, sigma):
+    """Mean and standard deviation over the members: mu = 1/E sum_e Q_e, sigma^2 = 1/E sum_e (Q_e - mu)^2."""
+    layers = params.sizes.shape[0] - 1
+    outputs = mean.shape[0]
+    for j in range(outputs):
+        mean[j] = np.float32(0.0)
+        sigma[j] = np.float32(0.0)
+    for member in range(params.members):
+        for k in range(params.sizes[0]):
+            scratch[0, k] = features[k]
+        source = 0
+        for layer in range(layers):
+            _dense(params, layer, member, scratch, source, layer < layers - 1)
+            source = 1 - source
+        # Sums of Q and Q^2 would cancel badly in float32; Welford's update does not.
+        weight = np.float32(1.0) / np.float32(member + 1)
+        for j in range(outputs):
+            delta = scratch[source, j] - mean[j]
+            mean[j] += delta * weight
+            sigma[j] += delta * (scratch[source, j] - mean[j])
+    if params.members > 0:
+        for j in range(outputs):
+            sigma[j] = np.sqrt(sigma[j] / np.float32(params.members))
+
+
+@kernel
+def _dense(params, layer, member, scratch, source, relu):
+    """One layer, y = x W + b, from one row of `scratch` to the other.
+
+    Half of the inputs are zero behind a ReLU, and most are in one-hot features: the others are gathered first. They are
+    then taken four at a time over whole vectors of outputs, which the compiler turns into vector instructions.
+    """
+    x, y, values, rows = scratch[source], scratch[1 - source], scratch[2], scratch[3]
+    index = layer * params.members + member
+    base = index * params.rows
+    count = 0
+    for i in range(params.sizes[layer]):
+        values[count] = x[i]
+        rows[count] = np.float32(base + i)  # exact: fewer than 2^24 rows
+        count += x[i] != 0.0
+    for k in range(count, count + UNROLL - 1):
+        values[k] = np.float32(0.0)
+        rows[k] = np.float32(base)
+    outputs = (params.sizes[layer + 1] + LANES - 1) // LANES * LANES
+    for j in range(outputs):
+        y[j] = params.biases[index, j]
+    for k in range(0, count, UNROLL):
+        x0, x1, x2, x3 = values[k], values[k + 1], values[k + 2], values[k + 3]
+        w0, w1 = params.weights[int(rows[k])], params.weights[int(rows[k + 1])]
+        w2, w3 = params.weights[int(rows[k + 2])], params.weights[int(rows[k + 3])]
+        for j in range(outputs):
+            y[j] += (x0 * w0[j] + x1 * w1[j]) + (x2 * w2[j] + x3 * w3[j])
+    if relu:
+        for j in range(outputs):
+            y[j] = max(y[j], np.float32(0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class SafetyCritic:
+    """A function that predicts costs-to-go, its parameters, and the sizes it was made for."""
+
+    predict: Function
+    params: Any
+    feature_count: int
+    action_count: int
+    cost_count: int = 1
+    scratch_width: int = 1
+    verdict: Verdict = field(init=False, repr=False)  # does it compile
+
+    def __post_init__(self) -> None:
+        advice = "use only numbers and NumPy arrays in its params and in predict"
+        object.__setattr__(self, "verdict", Verdict("a search with this critic", advice))
+        if not config.DISABLE_JIT:
+            object.__setattr__(self, "_numba_type_", content_type("critic", {"predict": self.predict}, self.params))
+
+    def __call__(self, features: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Mean and sigma of the cost-to-go of every action, [A, M] each."""
+        vector = np.ascontiguousarray(features, np.float32)
+        expect(vector.shape == (self.feature_count,), f"features of shape ({self.feature_count},)", vector.shape)
+        mean, sigma = np.zeros((2, self.action_count * self.cost_count), np.float32)
+        scratch = np.zeros((4, self.scratch_width), np.float32)
+        predict = self.predict if self.predict is predict_ensemble else python_function(self.predict)
+        predict(self.params, vector, scratch, mean, sigma)
+        shape = (self.action_count, self.cost_count)
+        return mean.reshape(shape), sigma.reshape(shape)
+
+    @property
+    def compiles(self) -> bool:
+        """False once Numba has failed on this critic."""
+        return not self.verdict.fault
+
+    def compile_fault(self) -> str:
+        """Why Numba cannot compile this critic. Empty if it can."""
+        if odd := params_fault(self.params):
+            return odd
+        floats = types.float32[::1]
+        signature = (typeof(self.params), floats, types.float32[:, ::1], floats, floats)
+        return first_fault({"predict": (self.predict, signature)})
+
+    @cached_property
+    def uncompiled(self) -> SimpleNamespace:
+        """What an uncompiled search calls: the library's own function stays compiled, a user's is plain Python."""
+        own = self.predict is predict_ensemble
+        return SimpleNamespace(predict=self.predict if own else python_function(self.predict))
+
+    def validate_for(self, model: Model) -> None:
+        """Refuse a critic made for another task."""
+        for name in ("feature_count", "action_count", "cost_count"):
+            ours, theirs = getattr(self, name), getattr(model, name)
+            if ours != theirs:
+                raise InvalidInput(
+                    f"expected a critic with {name} {theirs} for model {model.name!r}, got one with {ours}"
+                )
+
+
+def ensemble(
+    weights: Sequence[NDArray[np.floating[Any]]], biases: Sequence[NDArray[np.floating[Any]]], cost_count: int = 1
+) -> SafetyCritic:
+    """The critic of an exported ensemble: weights[l] is [E, inputs, outputs], biases[l] is [E, outputs]."""
+    expect(len(weights) == len(biases) >= 1, "as many bias as weight arrays, at least one", (len(weights), len(biases)))
+    for depth, weight in enumerate(weights):
+        expect(weight.ndim == 3, f"weights of layer {depth} with shape (members, inputs, outputs)", weight.shape)
+    members = weights[0].shape[0]
+    expect(members >= 1, "an ensemble of at least one member", members)
+    sizes = [weights[0].shape[1], *(layer.shape[2] for layer in weights)]
+    for depth, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        shape = (members, sizes[depth], sizes[depth + 1])
+        expect(weight.shape == shape, f"weights of layer {depth} with shape {shape}", weight.shape)
+        expect(
+            bias.shape == (members, shape[2]), f"biases of layer {depth} with shape {(members, shape[2])}", bias.shape
+        )
+        largest = np.finfo(np.float32).max  # beyond it, a float64 weight becomes infinite in the kernel
+        finite = bool((np.abs(weight) <= largest).all() and (np.abs(bias) <= largest).all())
+        expect(finite, f"finite weights in layer {depth} of the critic", "NaN or infinity")
+    expect(sizes[-1] % cost_count == 0, f"outputs in multiples of {cost_count} constraints", sizes[-1])
+    rows, width = max(sizes[:-1]), padded(max(sizes[1:]), LANES)
+    total = len(weights) * members * rows
+    expect(total < 1 << 24, "fewer than 2^24 rows of weights", total)
+    packed = np.zeros((total, width), np.float32)
+    packed_biases = np.zeros((len(weights) * members, width), np.float32)
+    for depth, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        for member in range(members):
+            index = depth * members + member
+            packed[index * rows : index * rows + sizes[depth], : sizes[depth + 1]] = weight[member]
+            packed_biases[index, : sizes[depth + 1]] = bias[member]
+    params = EnsembleParams(np.array(sizes, np.int64), members, packed, packed_biases, rows)
+    return SafetyCritic(
+        predict_ensemble, params, sizes[0], sizes[-1] // cost_count, cost_count, scratch_width=max(rows, width) + UNROLL
+    )
+
+
+def immediate_costs_only(model: Model) -> SafetyCritic:
+    """The critic of someone who has learned nothing: zero, and sure of it.
+
+    With `cost_floor` it prunes what the model itself knows to be too expensive *now*. That is enough where an agent can
+    always stop spending (RockSample), and not where a step commits to later costs.
+    """
+    params = EnsembleParams(
+        np.array([model.feature_count], np.int64), 0, np.zeros((1, 1), np.float32), np.zeros((1, 1), np.float32), 1
+    )
+    return SafetyCritic(
+        predict_ensemble, params, model.feature_count, model.action_count, model.cost_count, model.feature_count
+    )

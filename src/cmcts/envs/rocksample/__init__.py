@@ -1,0 +1,1 @@
+"""RockSample(n, m) with a measurement budget: rules and planning model, world, variants, chart."""

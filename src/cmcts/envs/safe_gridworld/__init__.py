@@ -1,0 +1,1 @@
+"""Safe Gridworld: rules and planning model, world, chart."""

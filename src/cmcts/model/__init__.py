@@ -1,0 +1,14 @@
+"""Models: constrained Markov decision processes that a planner can simulate.
+
+interface.py  the handful of functions that a model is made of
+check.py      everything that is wrong with a model
+tabular.py    tables as a model
+from_env.py   a Gymnasium environment as a model (snapshots.py: its state as numbers)
+worlds.py     a model, or a user's environment, as a world where actions count
+"""
+
+from cmcts.model.check import check_model
+from cmcts.model.interface import EnvOptions, Model
+from cmcts.model.tabular import TabularParams, tabular_model
+
+__all__ = ["EnvOptions", "Model", "TabularParams", "check_model", "tabular_model"]

@@ -1,0 +1,307 @@
+"""Any Gymnasium environment as a model: `Model.from_env`.
+
+A search wants `step` to be a function of (state, action, random stream) over rows of numbers. An environment has a
+state of its own, and dice of its own. So a `Simulator` keeps one environment for itself. To simulate a step it puts the
+environment into the row's state, loads its dice (`env.unwrapped.np_random`) from the stream, steps it, and reads the
+new row:
+
+    [ flattened observation | action mask, if there is one | saved state ]
+
+Features and legal actions are read from the row alone; only a step needs the environment. `snapshots.py` says what the
+saved state is. A world that is to be planned in must speak in the same rows: `cmcts.worlds.EnvWorld` does.
+
+What an environment does besides, the search does not see: time limits and checks that `gymnasium.make` wraps around it
+are taken off, because they cost time and keep count of steps that were never taken.
+
+An environment is not compiled, so a search in one is hundreds of times slower than in a model of compiled functions.
+`plan_batch`, and with it training and evaluation, make up for some of that with processes (`planning/parallel.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces.utils import flatdim, flatten, unflatten
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+from numpy.typing import NDArray
+
+from cmcts.compilation.content import uncompiled
+from cmcts.errors import InvalidInput, ModelError, expect
+from cmcts.model.interface import EnvOptions, Model, no_rollout_action
+from cmcts.model.snapshots import Copies, Numbers, Row, is_numbers
+from cmcts.random import Stream, next_uint64
+
+Env = gym.Env[Any, Any]
+Function = Callable[..., Any]
+
+_next_uint64 = uncompiled(next_uint64)
+_BOOKKEEPING = (TimeLimit, OrderEnforcing, PassiveEnvChecker)
+
+
+class Moment:
+    """What an environment answered to a reset or a step, in one shape for all conventions."""
+
+    def __init__(self, observation: Any, reward: float, ended: bool, truncated: bool, info: dict[str, Any]) -> None:
+        self.observation, self.reward, self.info = observation, reward, info
+        self.ended, self.truncated = ended, truncated
+
+    @classmethod
+    def from_step(cls, result: Any) -> Moment:
+        """From Gymnasium's five values, or Safety-Gymnasium's six: the cost stands third."""
+        if not isinstance(result, tuple) or len(result) not in (5, 6):
+            raise ModelError(f"expected five or six values from the environment's step, got {result!r}")
+        if len(result) == 6:
+            observation, reward, cost, terminated, truncated, info = result
+            return cls(observation, float(reward), bool(terminated), bool(truncated), {**info, "cost": cost})
+        observation, reward, terminated, truncated, info = result
+        return cls(observation, float(reward), bool(terminated), bool(truncated), info)
+
+
+class _Own(threading.local):
+    """What each thread has for itself: an environment to simulate in, and its dice."""
+
+    def __init__(self, factory: Function) -> None:
+        self.env = without_bookkeeping(single(factory()))
+        self.bits = np.random.PCG64(0)
+        self.dice = np.random.Generator(self.bits)
+        self.bits_state = self.bits.state
+
+
+class Simulator:
+    """The `params` of a model made from an environment, and the reader of worlds that are planned in with it."""
+
+    def __init__(self, factory: Function, options: EnvOptions) -> None:
+        unknown = sorted(set(options) - set(EnvOptions.__annotations__))
+        expect(not unknown, f"options of from_env out of {sorted(EnvOptions.__annotations__)}", unknown)
+        self.factory = factory
+        self.costs, self.cost_count = options.get("costs"), options.get("cost_count", 1)
+        self.mask, self.own_features = options.get("action_mask"), options.get("features")
+        self.rollout, self.reseed = options.get("rollout_action"), options.get("reseed")
+        self._own = _Own(factory)
+        env = self._own.env
+        if not isinstance(env.action_space, gym.spaces.Discrete):
+            raise InvalidInput(f"expected an environment with discrete actions, got {env.action_space}")
+        self.action_space = env.action_space
+        self.action_count, self.first_action = int(env.action_space.n), int(env.action_space.start)
+        self.space = env.observation_space
+        try:
+            self.observation_size = flatdim(self.space)
+        except (ValueError, NotImplementedError) as error:
+            raise InvalidInput(f"expected observations that can be flattened to one size: {error}") from None
+        observation, info = env.reset(seed=0)
+        self.masked = self.mask is not None or "action_mask" in info
+        own = self.own_features
+        self.feature_count = self.observation_size if own is None else len(np.ravel(own(observation)))
+        self.store = self._store(options.get("get_state"), options.get("set_state"), options.get("snapshots", 10_000))
+        self.state_size = self.observation_size + self.masked * self.action_count + self.store.size
+
+    def _store(self, get_state: Function | None, set_state: Function | None, limit: int) -> Numbers | Copies:
+        inner = self._own.env.unwrapped
+        given = get_state is not None, set_state is not None
+        expect(given[0] == given[1], "get_state and set_state together", "one of them")
+        if get_state is None and callable(getattr(inner, "get_state", None)):
+            expect(callable(getattr(inner, "set_state", None)), "an environment with set_state", "get_state alone")
+            get_state, set_state = (lambda env: env.get_state()), (lambda env, state: env.set_state(state))
+        if get_state is None or set_state is None:
+            return Copies(None, None, limit)
+        state = get_state(inner)
+        return Numbers(get_state, set_state, state) if is_numbers(state) else Copies(get_state, set_state, limit)
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What a critic for this simulator depends on."""
+        env = self._own.env
+        about = (env.spec.id, sorted(env.spec.kwargs.items())) if env.spec else type(env.unwrapped).__qualname__
+        return (str(about), str(self.space), str(self.action_space))
+
+    def hold(self, holder: Any) -> None:
+        """Keep the states that a search or a world may go back to; it lists them with `held_states()`."""
+        if isinstance(self.store, Copies):
+            self.store.holders.add(holder)
+
+    def read(self, env: Env, moment: Moment, out: Row, *, own: bool = False) -> None:
+        """Write an environment's row; `own` if it is a copy that nobody else will step."""
+        size = self.observation_size
+        try:
+            if isinstance(self.space, gym.spaces.Discrete):  # the same as below, faster
+                out[:size] = 0.0
+                out[moment.observation - self.space.start] = 1.0
+            else:
+                out[:size] = np.asarray(flatten(self.space, moment.observation), np.float64)
+        except (ValueError, TypeError, IndexError, KeyError) as error:
+            raise ModelError(f"expected an observation in {self.space}, got {moment.observation!r} ({error})") from None
+        if self.masked:
+            mask = self._mask_of(moment)
+            if not (moment.ended or mask.any()):
+                raise ModelError(f"expected an action mask that allows something, got none in {moment.observation!r}")
+            out[size : size + self.action_count] = mask
+        tail = out[-self.store.size :]
+        (self.store.save_own if own else self.store.save)(env, tail)
+
+    def _mask_of(self, moment: Moment) -> NDArray[np.bool_]:
+        if self.mask is None and "action_mask" not in moment.info:
+            raise ModelError('expected info["action_mask"] from every reset and step, as from the first, got none')
+        given = self.mask(moment.observation) if self.mask else moment.info["action_mask"]
+        mask = np.asarray(given, np.bool_)
+        if mask.shape != (self.action_count,):
+            raise ModelError(f"expected an action mask of {self.action_count} entries, got {given!r}")
+        return mask
+
+    def costs_of(self, before: Any, action: int, moment: Moment) -> Row:
+        """[M] what a step cost: by the user's function, or as the environment reported it."""
+        if self.costs is not None:
+            given = self.costs(before, action, moment.observation, moment.reward, moment.ended, moment.info)
+        elif "cost" in moment.info:
+            given = moment.info["cost"]
+        else:
+            raise ModelError(
+                'expected the environment to report info["cost"] or to return six values, or a function costs=...; '
+                f"got info with keys {sorted(moment.info)}"
+            )
+        costs = np.atleast_1d(np.asarray(given, np.float64))
+        if costs.shape != (self.cost_count,):
+            raise ModelError(f"expected {self.cost_count} costs a step, got {given!r}")
+        return costs
+
+    def observation(self, state: Row) -> Any:
+        """The observation that a row begins with."""
+        flat = state[: self.observation_size]
+        if isinstance(self.space, gym.spaces.Discrete):  # the same as below, ten times faster
+            return int(self.space.start) + int(flat.argmax())
+        return unflatten(self.space, flat)
+
+    def start(self, rng: Stream, state: Row) -> None:
+        """Reset, with a seed from the stream."""
+        own = self._own
+        observation, info = own.env.reset(seed=int(_next_uint64(rng)) >> 33)
+        moment = Moment(observation, 0.0, False, False, info)
+        self.read(own.env, moment, state)
+
+    def step(self, state: Row, action: int, rng: Stream, next_state: Row, costs: Row) -> tuple[float, bool]:
+        """One simulated step."""
+        own = self._own
+        before = self.observation(state) if self.costs is not None else None
+        env = self.store.restore(own.env, state[-self.store.size :])
+        # A search spreads first draws evenly, which is not random enough for a seed: it is not alone in it.
+        spread, seed = int(_next_uint64(rng)), int(_next_uint64(rng))
+        if self.reseed is not None:
+            self.reseed(env.unwrapped, seed)
+        else:
+            own.bits_state["state"]["state"] = seed << 64 | spread
+            own.bits.state = own.bits_state
+            env.unwrapped.np_random = own.dice
+        moment = Moment.from_step(env.step(self.first_action + int(action)))
+        costs[:] = self.costs_of(before, self.first_action + int(action), moment)
+        self.read(env, moment, next_state, own=True)
+        return moment.reward, moment.ended
+
+    def legal_actions(self, state: Row, out: NDArray[np.int64]) -> int:
+        """All of them, or those that the mask allows."""
+        if not self.masked:
+            out[:] = np.arange(self.action_count)
+            return self.action_count
+        begin = self.observation_size
+        legal = np.flatnonzero(state[begin : begin + self.action_count])
+        out[: len(legal)] = legal
+        return len(legal)
+
+    def features(self, state: Row, out: NDArray[np.float32]) -> None:
+        """The flattened observation, or what the user's function makes of it."""
+        out[:] = (
+            state[: self.observation_size]
+            if self.own_features is None
+            else np.ravel(self.own_features(self.observation(state)))
+        )
+
+    def rollout_action(self, state: Row, rng: Stream) -> int:
+        """The user's quick guess."""
+        assert self.rollout is not None
+        return int(self.rollout(self.observation(state), rng)) - self.first_action
+
+
+def single(env: Any) -> Env:
+    """The environment itself, or the first of a vectorised one that holds its environments one by one."""
+    if isinstance(env, gym.vector.VectorEnv):
+        return single_environments(env)[0]
+    if not isinstance(env, gym.Env):
+        raise InvalidInput(f"expected the factory to make a Gymnasium environment, got {env!r}")
+    return env
+
+
+def single_environments(env: Any) -> list[Env]:
+    """The environments of a vectorised one; an environment by itself is a list of one."""
+    if not isinstance(env, gym.vector.VectorEnv):
+        return [env]
+    inner = getattr(env.unwrapped, "envs", None)
+    if not inner:
+        raise InvalidInput(
+            "expected a vectorised environment that holds its environments one by one (SyncVectorEnv), got "
+            f"{type(env.unwrapped).__name__}; use the factory of a single one instead"
+        )
+    return list(inner)
+
+
+def without_bookkeeping(env: Env) -> Env:
+    """Without the time limit and the checks around it."""
+    while isinstance(env, _BOOKKEEPING):
+        env = env.env
+    return env
+
+
+def step(params: Simulator, state: Row, action: int, rng: Stream, next_state: Row, costs: Row) -> tuple[float, bool]:
+    """One step of the environment."""
+    return params.step(state, action, rng, next_state, costs)
+
+
+def legal_actions(params: Simulator, state: Row, out: NDArray[np.int64]) -> int:
+    """What the mask allows."""
+    return params.legal_actions(state, out)
+
+
+def features(params: Simulator, state: Row, out: NDArray[np.float32]) -> None:
+    """What the critic sees."""
+    params.features(state, out)
+
+
+def start(params: Simulator, rng: Stream, state: Row) -> None:
+    """A reset."""
+    params.start(rng, state)
+
+
+def rollout_action(params: Simulator, state: Row, rng: Stream) -> int:
+    """The user's quick guess."""
+    return params.rollout_action(state, rng)
+
+
+def model_from_env(factory: Function, name: str | None, action_names: tuple[str, ...], options: EnvOptions) -> Model:
+    """`Model.from_env`, which says what the options are."""
+    expect(callable(factory), "a function that makes an environment", factory)
+    simulator = Simulator(factory, options)
+    env = simulator._own.env
+    label = name or (env.spec.id if env.spec else type(env.unwrapped).__name__)
+    logging.getLogger("cmcts").info(
+        "model %r simulates a Gymnasium environment, which is not compiled: hundreds of times slower than functions",
+        label,
+    )
+    return Model(
+        name=label,
+        params=simulator,
+        step=step,
+        legal_actions=legal_actions,
+        features=features,
+        start=start,
+        rollout_action=rollout_action if simulator.rollout else no_rollout_action,
+        state_size=simulator.state_size,
+        action_count=simulator.action_count,
+        feature_count=simulator.feature_count,
+        cost_count=simulator.cost_count,
+        action_names=action_names,
+        feature_description="the flattened observation" if simulator.own_features is None else "the user's own",
+        compilable=False,
+        hold=simulator.hold,
+    )

@@ -1,0 +1,273 @@
+"""The model: a constrained Markov decision process that a planner can simulate.
+
+A model is a handful of functions over plain arrays. They must not keep state of their own, must not write to `state`,
+and must draw all randomness from `rng` (see `cmcts.random`):
+
+    step(params, state, action, rng, next_state, costs) -> (reward, terminal)
+        write the next state and the cost vector C(s, a) >= 0, return R(s, a) and whether the episode ends
+    legal_actions(params, state, out) -> count
+        write the legal actions, each once, in any order; at least one in every state that is not terminal
+    features(params, state, out)
+        write what the safety critic sees of the state
+    start(params, rng, state)
+        write a start state drawn from mu
+    rollout_action(params, state, rng) -> action            (optional)
+        a quick guess at a good legal action; rollouts are uniform without it
+    expected_costs(params, state, action, out)              (optional)
+        write E[C(s, a)]; sampled from `step` without it
+    outcomes(params, state, action) -> (probabilities, next_states, rewards, costs, terminals)   (optional)
+        all that can happen, as arrays; only exact solutions need it
+    starts(params) -> (probabilities, states)               (optional)
+        all start states and mu, as arrays; only exact solutions need it
+
+`params` is a NamedTuple of numbers and arrays: sizes, tables, probabilities. Changing it never recompiles anything.
+States are float64 vectors of one length, features float32, actions 0 ... action_count - 1, costs float64 of length
+cost_count >= 1. Functions may be decorated with `numba.njit` or not; helpers they call must be, or the model runs
+uncompiled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+from numba import config, typeof, types
+from numpy.typing import ArrayLike, NDArray
+
+from cmcts.compilation.content import Function, content_type, python_function
+from cmcts.compilation.verdict import Verdict, first_fault, params_fault
+from cmcts.errors import InvalidInput, ModelError, expect
+from cmcts.random import stream
+
+KERNEL_FUNCTIONS = ("step", "legal_actions", "features", "start", "rollout_action", "expected_costs")
+
+
+def no_rollout_action(params, state, rng):
+    """Stands in for a missing `rollout_action`; never called."""
+    return 0
+
+
+def no_expected_costs(params, state, action, out):
+    """Stands in for missing `expected_costs`; never called."""
+    return
+
+
+class EnvOptions(TypedDict, total=False):
+    """How a Gymnasium environment is read, for `Model.from_env`; each has a default that suits most."""
+
+    get_state: Function
+    """(env) -> the state of the unwrapped environment; by default its own method of this name, and a deep copy of the
+    whole environment if it has none."""
+    set_state: Function
+    """(env, state): put the unwrapped environment into that state again; goes with `get_state`."""
+    costs: Function
+    """(observation, action, next_observation, reward, terminated, info) -> a number, or `cost_count` of them; by
+    default `info["cost"]`, or the third of six values that the environment's step returns."""
+    cost_count: int
+    """How many constraints; 1 by default."""
+    action_mask: Function
+    """(observation) -> which actions are legal; by default `info["action_mask"]`, or all."""
+    features: Function
+    """(observation) -> what the critic sees; by default the flattened observation."""
+    rollout_action: Function
+    """(observation, rng) -> a quick guess at a good action; by default any."""
+    reseed: Function
+    """(env, seed): make the unwrapped environment's next step depend on this seed alone; by default its `np_random` is
+    set."""
+    snapshots: int
+    """How many deep copies to keep at least, 10,000 by default; environments whose state is numbers need none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Functions, parameters and sizes of one constrained MDP; the module's docstring says what each function does."""
+
+    name: str
+    params: Any
+    step: Function
+    legal_actions: Function
+    features: Function
+    start: Function
+    state_size: int
+    action_count: int
+    feature_count: int
+    cost_count: int = 1
+    rollout_action: Function = no_rollout_action
+    expected_costs: Function = no_expected_costs
+    outcomes: Function | None = None
+    starts: Function | None = None
+    state_fault: Function | None = None  # (params, state) -> what is wrong with a state, or ""
+    action_names: tuple[str, ...] = ()
+    cost_names: tuple[str, ...] = ()
+    feature_description: str = ""
+    compilable: bool = True  # False: do not even try
+    world: Function | None = None  # (model, **settings) -> the world that this model simulates
+    hold: Function | None = None  # (holder): hears of each search, whose held_states() must not be forgotten
+    verdict: Verdict = field(init=False, repr=False)  # does it compile; not shared with changed copies
+
+    def __post_init__(self) -> None:
+        for name in ("step", "legal_actions", "features", "start", "rollout_action", "expected_costs"):
+            expect(callable(getattr(self, name)), f"model {self.name!r} to have a function {name}", getattr(self, name))
+        for name in ("state_size", "action_count", "feature_count", "cost_count"):
+            value = getattr(self, name)
+            expect(isinstance(value, int) and value >= 1, f"{name} >= 1 in model {self.name!r}", value)
+        expect(self.cost_count <= 31, f"at most 31 constraints in model {self.name!r}", self.cost_count)
+        expect(
+            len(self.action_names) in (0, self.action_count),
+            f"{self.action_count} action names in model {self.name!r}",
+            self.action_names,
+        )
+        expect(
+            len(self.cost_names) in (0, self.cost_count),
+            f"{self.cost_count} cost names in model {self.name!r}",
+            self.cost_names,
+        )
+        advice = (
+            "use only numbers and NumPy arrays in params and in its functions, and decorate the helpers they call with "
+            "numba.njit"
+        )
+        object.__setattr__(self, "verdict", Verdict(f"model {self.name!r}", advice))
+        if not config.DISABLE_JIT:
+            functions = {name: getattr(self, name) for name in KERNEL_FUNCTIONS}
+            object.__setattr__(self, "_numba_type_", content_type(self.name, functions, self.params))
+
+    @classmethod
+    def from_env(
+        cls,
+        factory: Function,
+        *,
+        name: str | None = None,
+        action_names: tuple[str, ...] = (),
+        **options: Unpack[EnvOptions],
+    ) -> Model:
+        """A model that simulates a Gymnasium environment, uncompiled; `factory()` makes one.
+
+        `EnvOptions` says how states, costs, legal actions and features are read from it.
+        """
+        from cmcts.model.from_env import model_from_env  # imports Gymnasium
+
+        return model_from_env(factory, name, action_names, options)
+
+    @property
+    def has_rollout_action(self) -> bool:
+        """Whether the model brings a rollout policy of its own."""
+        return self.rollout_action is not no_rollout_action
+
+    @property
+    def has_expected_costs(self) -> bool:
+        """Whether the model knows its expected immediate costs, so that they need not be sampled."""
+        return self.expected_costs is not no_expected_costs
+
+    def with_params(self, **changes: Any) -> Model:
+        """The same model with some parameters changed."""
+        return dataclasses.replace(self, params=self.params._replace(**changes))
+
+    def action_name(self, action: int) -> str:
+        """The action's name, or its number."""
+        return self.action_names[action] if self.action_names else str(action)
+
+    def cost_name(self, constraint: int) -> str:
+        """What a constraint limits: its name, or "cost" and its number if there are several."""
+        if self.cost_names:
+            return self.cost_names[constraint]
+        return "cost" if self.cost_count == 1 else f"cost {constraint}"
+
+    def validate_state(self, state: ArrayLike) -> NDArray[np.float64]:
+        """`state` as a fresh float64 vector, or an error that says what is wrong with it."""
+        try:
+            array = np.array(state, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"expected a state of {self.state_size} numbers, got {state!r}") from None
+        if array.shape != (self.state_size,):
+            raise InvalidInput(
+                f"expected a state of shape ({self.state_size},) for model {self.name!r}, got shape {array.shape}"
+            )
+        if not np.isfinite(array).all():
+            index = int(np.flatnonzero(~np.isfinite(array))[0])
+            raise InvalidInput(f"expected a finite state, got {array[index]} at index {index}")
+        fault = self.state_fault(self.params, array) if self.state_fault else ""
+        if fault:
+            raise InvalidInput(f"illegal state for model {self.name!r}: {fault}")
+        return array
+
+    def validate_costs(self, costs: ArrayLike, name: str) -> NDArray[np.float64]:
+        """A cost-like vector (budget, multipliers): finite, not negative, one number a constraint."""
+        try:
+            array = np.atleast_1d(np.array(costs, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise InvalidInput(f"expected {name} of {self.cost_count} numbers, got {costs!r}") from None
+        if array.shape != (self.cost_count,):
+            raise InvalidInput(
+                f"expected {name} with one number for each of {self.cost_count} constraints, got {costs!r}"
+            )
+        if not (np.isfinite(array).all() and (array >= 0).all()):
+            raise InvalidInput(f"expected {name} finite and >= 0, got {costs!r}")
+        return array
+
+    def start_state(self, seed: int | NDArray[np.uint64] = 0) -> NDArray[np.float64]:
+        """A start state drawn from mu."""
+        state = np.zeros(self.state_size)
+        with np.errstate(over="ignore"):
+            python_function(self.start)(self.params, stream(seed), state)
+        return state
+
+    def legal(self, state: ArrayLike) -> NDArray[np.int64]:
+        """The legal actions of a state."""
+        out = np.zeros(self.action_count, np.int64)
+        count = int(python_function(self.legal_actions)(self.params, np.asarray(state, np.float64), out))
+        if not 0 <= count <= self.action_count or not ((out[:count] >= 0) & (out[:count] < self.action_count)).all():
+            raise ModelError(
+                f"expected legal_actions of model {self.name!r} to write at most {self.action_count} actions from 0 to "
+                f"{self.action_count - 1}, got count {count} and {out[:count].tolist()}"
+            )
+        return out[:count].copy()
+
+    def feature_vector(self, state: ArrayLike) -> NDArray[np.float32]:
+        """What the critic sees of a state."""
+        out = np.zeros(self.feature_count, np.float32)
+        python_function(self.features)(self.params, np.asarray(state, np.float64), out)
+        return out
+
+    def compile_fault(self) -> str:
+        """Why Numba cannot compile this model: the first function that fails, and how. Empty if it can."""
+        if not self.compilable:
+            return "it: it is not made of compiled functions"
+        if odd := params_fault(self.params):
+            return odd
+        params = typeof(self.params)
+        state, rng, actions = types.float64[::1], types.uint64[::1], types.int64[::1]
+        floats, integer = types.float64[::1], types.int64
+        signatures = {
+            "step": (params, state, integer, rng, state, floats),
+            "legal_actions": (params, state, actions),
+            "features": (params, state, types.float32[::1]),
+            "start": (params, rng, state),
+            "rollout_action": (params, state, rng),
+            "expected_costs": (params, state, integer, floats),
+        }
+        return first_fault({name: (getattr(self, name), signature) for name, signature in signatures.items()})
+
+    @cached_property
+    def uncompiled(self) -> SimpleNamespace:
+        """The functions a kernel calls, as plain Python even where they were decorated with `numba.njit`."""
+        return SimpleNamespace(**{name: python_function(getattr(self, name)) for name in KERNEL_FUNCTIONS})
+
+    @property
+    def compiles(self) -> bool:
+        """False once Numba has failed on this model, or if it is not to be tried."""
+        return self.compilable and not self.verdict.fault
+
+    def raise_fault(self, fault: NDArray[np.float64]) -> None:
+        """Turn what a kernel noted about a bad step into an error: [1 + state_size + 2 + cost_count] numbers."""
+        state = fault[1 : 1 + self.state_size]
+        action, reward = int(fault[1 + self.state_size]), fault[2 + self.state_size]
+        costs = fault[3 + self.state_size :]
+        raise ModelError(
+            f"expected model {self.name!r} to return a finite reward, finite costs >= 0 and a finite next state, got "
+            f"reward {reward} and costs {costs.tolist()} for action {self.action_name(action)} in state "
+            f"{state.tolist()}"
+        )

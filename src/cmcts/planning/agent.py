@@ -1,0 +1,121 @@
+"""The agent: a planner that remembers, from step to step of one episode, what is left of the budget."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cmcts.errors import expect
+from cmcts.planning.decision import Decision
+from cmcts.planning.planner import Planner
+from cmcts.random import Stream, stream
+
+
+class Agent:
+    """Carries budget, multipliers, random stream and, with `reuse_tree`, the tree through one episode.
+
+    An episode goes like this:
+
+        agent = Agent(planner, budget=1.0, rng=seed, iterations=1024)
+        decision = agent.act(state)
+        ...take decision.action in the world...
+        agent.observe(cost)
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        budget: ArrayLike,
+        *,
+        rng: int | Stream = 0,
+        iterations: int | None = None,
+        seconds: float | None = None,
+        reuse_tree: bool = False,
+    ) -> None:
+        self.planner = planner
+        self.budget = planner.model.validate_costs(budget, "budget")
+        self.multipliers = planner.initial_multipliers()
+        self.rng = stream(rng)
+        self.iterations, self.seconds = iterations, seconds
+        self.decision: Decision | None = None
+        self._session = planner.session() if reuse_tree else None
+        self._arriving = False  # expected accounting has still to add what the next state needs
+
+    def arrive(self, state: ArrayLike) -> NDArray[np.float64]:
+        """Settle in `state` what is left of the budget, which `act` does as well.
+
+        By expected accounting that is known only now: V(s') + (b - Q_C(s, a)) / gamma.
+        """
+        if self._arriving:
+            self.budget = np.maximum(0.0, self.budget + self.planner.least_costs(state))
+            self._arriving = False
+        return self.budget
+
+    def act(self, state: ArrayLike) -> Decision:
+        """Decide in `state`."""
+        self.arrive(state)
+        if self._session is None:
+            decision = self.planner.plan(
+                state,
+                self.budget,
+                iterations=self.iterations,
+                seconds=self.seconds,
+                rng=self.rng,
+                multipliers=self.multipliers,
+            )
+        else:
+            decision = self.planner.plan_in(
+                self._session,
+                self.planner.model.validate_state(state),
+                self.budget,
+                iterations=self.iterations,
+                seconds=self.seconds,
+                rng=self.rng,
+                multipliers=self.multipliers,
+                after=None if self.decision is None else self.decision.action,
+            )
+        self.decision = decision
+        self.multipliers = decision.multipliers
+        return decision
+
+    def override(self, action: int) -> Decision:
+        """Let something else decide: the last decision with another action, taken for sure."""
+        expect(self.decision is not None, "a decision before it is overridden", None)
+        assert self.decision is not None
+        probabilities = np.zeros_like(self.decision.probabilities)
+        probabilities[action] = 1.0
+        self.decision = dataclasses.replace(self.decision, action=action, probabilities=probabilities)
+        return self.decision
+
+    def observe(self, costs: ArrayLike) -> NDArray[np.float64]:
+        """Take note of what the last action really cost; returns what is left.
+
+        By expected accounting, whatever it cost, (b - Q_C(s, a)) / gamma is left beyond what the next state needs.
+        """
+        paid = self.planner.model.validate_costs(costs, "costs")
+        expect(self.decision is not None, "a decision before its costs are observed", None)
+        assert self.decision is not None
+        self._arriving = self.planner.charges_expected_costs
+        if self._arriving:
+            self.budget = self.decision.slack(self.planner.search.discount)
+        else:
+            self.budget = self.decision.next_budget(paid, self.planner.search.discount)
+        return self.budget
+
+
+def act_together(agents: Sequence[Agent], states: ArrayLike, threads: int | None = None) -> list[Decision]:
+    """Let many agents of one planner decide at once, over all cores; the same decisions as one after the other."""
+    rows = np.asarray(states)
+    expect(len(rows) == len(agents), f"{len(agents)} states, one an agent", len(rows))
+    for agent, row in zip(agents, rows, strict=True):
+        agent.arrive(row)  # here, not in a process that would keep it to itself
+    alone = any(agent._session is not None for agent in agents)  # a tree that is reused cannot live in a process
+    decisions = agents[0].planner.side_by_side(
+        lambda index: agents[index].act(rows[index]), len(agents), threads, None if alone else [a.rng for a in agents]
+    )
+    for agent, decision in zip(agents, decisions, strict=True):
+        agent.decision, agent.multipliers = decision, decision.multipliers
+    return decisions

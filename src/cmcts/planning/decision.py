@@ -1,0 +1,114 @@
+"""The decision: what to do now, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmcts.model.interface import Model
+from cmcts.search.pruning import FREE, PruningSettings
+from cmcts.search.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """An action and the root statistics behind it; arrays are indexed by action, then by constraint."""
+
+    model: Model
+    state: NDArray[np.float64]  # [S]
+    budget: NDArray[np.float64]  # [M] what was left when the decision was made
+    action: int
+    probabilities: NDArray[np.float64]  # [A] the policy that the action was drawn from
+    legal: NDArray[np.bool_]  # [A]
+    pruned: NDArray[np.bool_]  # [A] judged unsafe, whether or not it had to be kept
+    pruned_by: NDArray[np.bool_]  # [A, M] the constraints that an action was judged unsafe by
+    nothing_safe: bool  # every legal action was judged unsafe; the fallback chose
+    visits: NDArray[np.int64]  # [A]
+    reward_values: NDArray[np.float64]  # [A] Q_R
+    cost_values: NDArray[np.float64]  # [A, M] Q_C, by Monte Carlo on the planning model
+    critic_mean: NDArray[np.float64] | None  # [A, M]
+    critic_sigma: NDArray[np.float64] | None  # [A, M]
+    multipliers: NDArray[np.float64]  # [M] lambda at the end of the search
+    iterations: int
+    seconds: float
+    tree_size: int
+    tree_depth: int
+    pruning: PruningSettings | None = None
+    tree: Tree | None = None  # the whole tree, if it was asked for
+
+    @property
+    def action_name(self) -> str:
+        """The name of the chosen action."""
+        return self.model.action_name(self.action)
+
+    def next_budget(self, costs: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
+        """What is left after the chosen action cost `costs`, in discounted units of the next step.
+
+        b' = max(0, (b - p c - sum_(a' != a) pi(a') Q_C(a')) / (gamma p)), with p the probability that the action had:
+        what the other branches of a stochastic policy were expected to cost is already spent. For a deterministic
+        policy this is max(0, (b - c) / gamma).
+        """
+        p = self.probabilities[self.action]
+        others = self.probabilities @ self.cost_values - p * self.cost_values[self.action]
+        return np.asarray(np.maximum(0.0, (self.budget - p * costs - others) / (discount * p)))
+
+    def slack(self, discount: float) -> NDArray[np.float64]:
+        """What expected accounting leaves beyond the next state's needs: (b - Q_C(s, a)) / gamma, by the critic's Q_C.
+
+        Below zero if nothing was safe: the debt stays.
+        """
+        assert self.critic_mean is not None
+        return np.asarray((self.budget - np.maximum(0.0, self.critic_mean[self.action])) / discount)
+
+    def reason(self, action: int) -> str:
+        """Why an action was refused, in words; empty if it was not."""
+        if not self.legal[action]:
+            return "illegal"
+        if not self.pruned[action] or self.critic_mean is None or self.critic_sigma is None:
+            return ""
+        return "; ".join(self._reason(action, int(m)) for m in np.flatnonzero(self.pruned_by[action]))
+
+    def _reason(self, action: int, m: int) -> str:
+        assert self.critic_mean is not None and self.critic_sigma is not None and self.pruning is not None
+        mean, sigma, left = self.critic_mean[action, m], self.critic_sigma[action, m], self.budget[m]
+        which = f"{self.model.cost_name(m)}: " if len(self.budget) > 1 else ""
+        if sigma > self.pruning.sigma_max or mean - self.pruning.tolerance <= left or mean <= FREE:
+            return f"{which}immediate cost exceeds the {left:.3g} left"
+        digits = next((k for k in (4, 5, 6) if f"{mean:.{k}g}" != f"{left:.{k}g}"), 7)  # what decides must be seen
+        return f"{which}critic predicts {mean:.{digits}g} ± {sigma:.2g}, {left:.{digits}g} left"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the tree, ready for JSON."""
+        actions = []
+        for action in np.flatnonzero(self.legal):
+            row: dict[str, Any] = {
+                "action": int(action),
+                "name": self.model.action_name(int(action)),
+                "probability": float(self.probabilities[action]),
+                "visits": int(self.visits[action]),
+                "reward_value": float(self.reward_values[action]),
+                "cost_values": self.cost_values[action].tolist(),
+                "pruned": bool(self.pruned[action]),
+                "reason": self.reason(int(action)),
+            }
+            if self.critic_mean is not None and self.critic_sigma is not None:
+                row["critic_mean"] = self.critic_mean[action].tolist()
+                row["critic_sigma"] = self.critic_sigma[action].tolist()
+            actions.append(row)
+        return {
+            "action": self.action,
+            "name": self.action_name,
+            "nothing_safe": self.nothing_safe,
+            "budget": self.budget.tolist(),
+            "cost_names": [self.model.cost_name(m) for m in range(len(self.budget))],
+            "state": self.state.tolist(),
+            "multipliers": self.multipliers.tolist(),
+            "iterations": self.iterations,
+            "seconds": self.seconds,
+            "tree_size": self.tree_size,
+            "tree_depth": self.tree_depth,
+            "actions": actions,
+        }

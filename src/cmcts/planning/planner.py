@@ -1,0 +1,323 @@
+"""What every planner does, whatever it prunes and chooses: settings of the search, memory, time limits, batches.
+
+A planner is thread-safe, and the same seed gives the same decision whatever the threads, the batch or the order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import config
+from numpy.typing import ArrayLike, NDArray
+
+from cmcts.compilation.content import uncompiled
+from cmcts.critic.ensemble import immediate_costs_only
+from cmcts.errors import expect
+from cmcts.model.interface import Model
+from cmcts.planning.decision import Decision
+from cmcts.planning.parallel import forked_map
+from cmcts.random import Stream, stream, uniform
+from cmcts.search.kernels import Rules
+from cmcts.search.pruning import LOWEST_MEAN, LOWEST_PESSIMISTIC, PruningSettings
+from cmcts.search.session import SearchSession
+from cmcts.search.settings import SearchSettings
+from cmcts.search.tree import PRUNED, ROOT
+
+Policy = NDArray[np.float64]  # [A] probabilities
+
+_uniform = uncompiled(uniform)  # one draw a decision is not worth a compilation
+_CHUNK_SECONDS = 0.001  # a timed search looks at the clock about this often
+
+
+class Planner:
+    """What the planners share: validation, memory, time limits and batches."""
+
+    def __init__(self, model: Model, search: SearchSettings | None = None) -> None:
+        self.model = model
+        self.search = search or SearchSettings()
+        self.critic = immediate_costs_only(model)
+        self.pruning: PruningSettings | None = None
+        self._idle: list[SearchSession] = []
+        self._lock = threading.Lock()
+
+    @property
+    def charges_expected_costs(self) -> bool:
+        """Whether a step takes from the budget what it was expected to cost, instead of what it did."""
+        return self.pruning is not None and self.pruning.accounting == "expected"
+
+    def least_costs(self, state: ArrayLike) -> NDArray[np.float64]:
+        """V(s), [M]: the least that must still be spent from `state` on, as the critic sees it; never below 0."""
+        checked = self.model.validate_state(state)
+        mean, _ = self.critic(self.model.feature_vector(checked))
+        return np.asarray(np.maximum(0.0, mean[self.model.legal(checked)].min(axis=0)), np.float64)
+
+    def initial_multipliers(self) -> NDArray[np.float64]:
+        """lambda at the start of an episode."""
+        return np.zeros(self.model.cost_count)
+
+    def _rules(self) -> Rules:
+        search, pruning = self.search, self.pruning or PruningSettings()
+        guarded = search.guarded_rollouts and self.pruning is not None
+        return Rules(
+            # A whole number would be another type to Numba, and another compilation.
+            discount=float(search.discount),
+            exploration=float(search.exploration),
+            horizon=search.horizon,
+            own_rollout=search.rollout == "directed" and self.model.has_rollout_action,
+            thrifty_rollout=search.thrifty_rollouts or guarded,
+            guarded_rollout=guarded,
+            rollouts=search.rollouts,
+            stratified=search.stratified,
+            widening_factor=float(search.widening_factor),
+            widening_power=float(search.widening_power),
+            has_expected_costs=self.model.has_expected_costs,
+            cost_samples=search.cost_samples,
+            use_critic=self.pruning is not None,
+            sigma_max=float(pruning.sigma_max),
+            tolerance=float(pruning.tolerance),
+            cost_floor=pruning.cost_floor,
+            fallback=LOWEST_MEAN if pruning.fallback == "lowest_mean" else LOWEST_PESSIMISTIC,
+            expected_accounting=pruning.accounting == "expected",
+            tune_multipliers=False,
+            multiplier_max=math.inf,
+        )
+
+    def plan(
+        self,
+        state: ArrayLike,
+        budget: ArrayLike,
+        *,
+        iterations: int | None = None,
+        seconds: float | None = None,
+        rng: int | Stream = 0,
+        multipliers: ArrayLike | None = None,
+        keep_tree: bool = False,
+    ) -> Decision:
+        """Search from `state` with `budget` left, for a number of iterations, seconds, or both, whichever ends first.
+
+        `rng` is a seed, or a stream that is advanced in place. With `keep_tree` the decision holds the whole tree.
+        """
+        checked = self.model.validate_state(state)
+        session = self._borrow()
+        try:
+            decision = self.plan_in(
+                session,
+                checked,
+                budget,
+                iterations=iterations,
+                seconds=seconds,
+                rng=rng,
+                multipliers=multipliers,
+                keep_tree=keep_tree,
+            )
+        finally:
+            if not keep_tree:
+                with self._lock:
+                    self._idle.append(session)
+        return decision
+
+    def plan_in(
+        self,
+        session: SearchSession,
+        state: NDArray[np.float64],
+        budget: ArrayLike,
+        *,
+        iterations: int | None = None,
+        seconds: float | None = None,
+        rng: int | Stream = 0,
+        multipliers: ArrayLike | None = None,
+        keep_tree: bool = False,
+        after: int | None = None,
+    ) -> Decision:
+        """Plan in a session of the caller's own; with `after`, keep the subtree that this action led to."""
+        began = time.perf_counter()
+        left = self.model.validate_costs(budget, "budget")
+        weights = self.initial_multipliers() if multipliers is None else multipliers
+        weights = self.model.validate_costs(weights, "multipliers")
+        if iterations is None and seconds is None:
+            iterations = self.search.iterations
+        if iterations is not None:
+            expect(isinstance(iterations, (int, np.integer)) and iterations >= 1, "iterations >= 1", iterations)
+        if seconds is not None:
+            expect(math.isfinite(seconds) and seconds > 0, "seconds > 0", seconds)
+        capacity = self.search.max_nodes if iterations is None else int(iterations) + 1
+        if seconds is not None:
+            capacity = min(capacity, self.search.max_nodes)  # time may end it long before its iterations do
+        draws = stream(rng)
+        if after is None or not session.resume_at(after, state, left, weights, draws, capacity):
+            session.begin(state, left, weights, draws, capacity)
+        if seconds is None:
+            session.run(int(iterations or 0))
+        else:
+            self._run_until(session, began + seconds, iterations)
+        return self._decide(session, time.perf_counter() - began, keep_tree)
+
+    def plan_batch(
+        self,
+        states: ArrayLike,
+        budgets: ArrayLike,
+        *,
+        iterations: int | None = None,
+        seconds: float | None = None,
+        rngs: Sequence[int | Stream],
+        multipliers: ArrayLike | None = None,
+        threads: int | None = None,
+    ) -> list[Decision]:
+        """Plan for many states at once, over all cores; one seed or stream for each."""
+        count = len(np.asarray(states))
+        rows = _rows(budgets, count, "budgets")
+        weights = [None] * count if multipliers is None else list(_rows(multipliers, count, "multipliers"))
+        expect(len(rngs) == count, f"{count} seeds or streams, one a state", len(rngs))
+        draws = [stream(rng) for rng in rngs]
+
+        def plan_one(index: int) -> Decision:
+            return self.plan(
+                np.asarray(states)[index],
+                rows[index],
+                iterations=iterations,
+                seconds=seconds,
+                rng=draws[index],
+                multipliers=weights[index],
+            )
+
+        return self.side_by_side(plan_one, count, threads, draws)
+
+    def side_by_side(
+        self, plan_one: Callable[[int], Decision], count: int, threads: int | None, draws: Sequence[Stream] | None
+    ) -> list[Decision]:
+        """`plan_one` of 0 ... count - 1, over all cores: in threads, or in processes if the search is not compiled.
+
+        `draws` are the streams that `plan_one` advances: a process hands back how far it came. Without them, the
+        caller needs what else `plan_one` does, and an uncompiled search goes one by one.
+        """
+        expect(threads is None or threads >= 1, "threads >= 1", threads)
+        workers = min(threads or os.cpu_count() or 1, max(count, 1))
+        if workers == 1:
+            return [plan_one(index) for index in range(count)]
+        # The first search tells whether the model compiles, and warns from here if it does not.
+        first = [] if self._idle else [plan_one(0)]
+        rest = range(len(first), count)
+        if self.model.compiles and self.critic.compiles and not config.DISABLE_JIT:
+            with ThreadPoolExecutor(workers) as pool:
+                return first + list(pool.map(plan_one, rest))
+        if draws is None:
+            return first + [plan_one(index) for index in rest]
+
+        def plan_apart(k: int) -> tuple[Decision, Stream]:
+            """What of a decision can be sent from process to process, and how far its stream has come."""
+            bare = dataclasses.replace(plan_one(rest[k]), model=None)  # type: ignore[arg-type]
+            return bare, draws[rest[k]]
+
+        decisions = []
+        for index, (decision, advanced) in zip(rest, forked_map(plan_apart, len(rest), workers), strict=True):
+            draws[index][:] = advanced
+            decisions.append(dataclasses.replace(decision, model=self.model))
+        return first + decisions
+
+    def session(self) -> SearchSession:
+        """A search of the caller's own, for `plan_in`."""
+        return SearchSession(self.model, self.critic, self._rules(), self.search.max_nodes)
+
+    def warm_up(self, threads: int = 1) -> None:
+        """Get ready to decide on time: load or compile the search, and touch the memory of `threads` searches at once.
+
+        Memory is that of searches limited by time, `max_nodes` nodes each; later decisions allocate no tree.
+        """
+        expect(threads >= 1, "threads >= 1", threads)
+        sessions = [self._borrow() for _ in range(threads)]
+        nothing, state = np.zeros(self.model.cost_count), self.model.start_state()
+        for session in sessions:
+            session.reserve(self.search.max_nodes)
+            session.begin(state, nothing, self.initial_multipliers(), stream(0), self.search.max_nodes)
+            session.run(1)
+        with self._lock:
+            self._idle += sessions
+
+    def _borrow(self) -> SearchSession:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return self.session()
+
+    def _run_until(self, session: SearchSession, deadline: float, iterations: int | None) -> None:
+        chunk = 1  # a slow model may take long for one simulation; what it takes says how many fit
+        while iterations is None or session.iterations < iterations:
+            if iterations is not None:
+                chunk = min(chunk, iterations - session.iterations)
+            before = time.perf_counter()
+            session.run(chunk)
+            now = time.perf_counter()
+            if now >= deadline:
+                return
+            rate = chunk / max(now - before, 1e-9)
+            chunk = max(1, int(rate * min(_CHUNK_SECONDS, deadline - now)))
+
+    def _policy(self, session: SearchSession, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Policy:
+        """Root probabilities: all on the best penalised value among the open actions."""
+        return _one(int(np.argmax(np.where(open_, values, -np.inf))), len(values))
+
+    def _decide(self, session: SearchSession, seconds: float, keep_tree: bool) -> Decision:
+        model, tree = self.model, session.tree
+        raw_visits = tree.action_visits[ROOT].astype(np.int64)
+        legal = np.zeros(model.action_count, np.bool_)
+        legal[model.legal(tree.states[ROOT])] = True
+        visits = np.where(legal & (raw_visits > 0), raw_visits, 0)
+        shape = (model.action_count, model.cost_count)
+        rewards = np.where(visits > 0, tree.reward_values[ROOT], 0.0)
+        costs = np.where(visits[:, None] > 0, tree.cost_values[ROOT].reshape(shape), 0.0)
+        kept = legal & (raw_visits != PRUNED)
+        # With fewer simulations than actions, only tried actions have values to compare.
+        tried = kept & (visits > 0)
+        values = rewards - costs @ session.multipliers
+        policy = self._policy(session, values, tried if tried.any() else kept)
+        action = int(np.argmax(policy))
+        if policy[action] < 1.0:
+            with np.errstate(over="ignore"):  # unsigned arithmetic is meant to wrap
+                draw = _uniform(session.rng)
+            action = int(np.searchsorted(np.cumsum(policy), draw * policy.sum(), side="right"))
+        judged = np.where(legal, tree.pruned_by[ROOT], 0) if self.pruning else np.zeros(model.action_count, np.int64)
+        mean = tree.critic_mean[ROOT].astype(np.float64).reshape(shape) if self.pruning else None
+        sigma = tree.critic_sigma[ROOT].astype(np.float64).reshape(shape) if self.pruning else None
+        return Decision(
+            model=model,
+            state=tree.states[ROOT].copy(),
+            budget=session.budget.copy(),
+            action=action,
+            probabilities=policy,
+            legal=legal,
+            pruned=judged > 0,
+            pruned_by=(judged[:, None] >> np.arange(model.cost_count)) & 1 == 1,
+            nothing_safe=bool(tree.nothing_safe[ROOT]),
+            visits=visits,
+            reward_values=rewards,
+            cost_values=costs,
+            critic_mean=mean,
+            critic_sigma=sigma,
+            multipliers=session.multipliers.copy(),
+            iterations=session.iterations,
+            seconds=seconds,
+            tree_size=int(tree.count[0]),
+            tree_depth=int(tree.peak_depth[0]),
+            pruning=self.pruning,
+            tree=tree if keep_tree else None,
+        )
+
+
+def _rows(values: ArrayLike, count: int, name: str) -> NDArray[np.float64]:
+    """[count, M] from one number or one row for each of `count` states."""
+    array = np.asarray(values, np.float64)
+    expect(array.ndim in (1, 2) and len(array) == count, f"{name} for {count} states, one row each", array.shape)
+    return array.reshape(count, -1) if count else np.zeros((0, 1))
+
+
+def _one(action: int, actions: int) -> Policy:
+    policy = np.zeros(actions)
+    policy[action] = 1.0
+    return policy

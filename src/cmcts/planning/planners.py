@@ -1,0 +1,139 @@
+"""Three planners over one search. They differ in what they prune, how they weigh costs, and how they choose.
+
+| planner | in the tree | at the root |
+| --- | --- | --- |
+| `CMCTS` | the safety critic prunes; lambda is 0 | the best value among the safe actions |
+| `CCMCP` | lambda tuned after every simulation | a mixture of two actions on the budget |
+| `PenalizedMCTS` | lambda fixed | the best penalised value |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cmcts.critic.ensemble import SafetyCritic
+from cmcts.errors import InvalidInput, expect
+from cmcts.model.interface import Model
+from cmcts.planning.mixtures import mixture, mixture_program
+from cmcts.planning.planner import Planner, Policy
+from cmcts.search.kernels import Rules
+from cmcts.search.pruning import PruningSettings
+from cmcts.search.session import SearchSession
+from cmcts.search.settings import SearchSettings
+from cmcts.search.tree import ROOT
+
+
+class PenalizedMCTS(Planner):
+    """MCTS on the penalised reward r - lambda c, with lambda fixed (Definition 2 of the paper)."""
+
+    def __init__(self, model: Model, multiplier: ArrayLike, search: SearchSettings | None = None) -> None:
+        super().__init__(model, search)
+        self._multipliers = model.validate_costs(multiplier, "multiplier")
+
+    def initial_multipliers(self) -> NDArray[np.float64]:
+        """The fixed lambda."""
+        return self._multipliers.copy()
+
+
+class CMCTS(PenalizedMCTS):
+    """C-MCTS: the safety critic prunes unsafe actions wherever the tree is expanded (Algorithm 1).
+
+    Deployment has no multiplier; `multiplier` is for gathering training data, where the penalised problem is solved
+    under the latest critic.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        critic: SafetyCritic,
+        search: SearchSettings | None = None,
+        pruning: PruningSettings | None = None,
+        multiplier: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(model, np.zeros(model.cost_count) if multiplier is None else multiplier, search)
+        critic.validate_for(model)
+        self.critic = critic
+        self.pruning = pruning or PruningSettings()
+
+    @classmethod
+    def load(cls, folder: str | Path, model: Model | None = None) -> CMCTS:
+        """The planner of a trained bundle, with the settings it was found best with.
+
+        The folder is what `cmcts train` wrote, or the name of a task whose critic ships with the library. `model` is
+        needed only for a task that is not built in.
+        """
+        from cmcts.critic import bundle  # a bundle holds planners' settings, so it cannot be imported before them
+        from cmcts.tasks.registry import named_task
+
+        path = bundle.shipped(str(folder)) or Path(folder)
+        loaded = bundle.load(path)
+        if model is None:
+            try:
+                model = named_task(loaded.task).model
+            except InvalidInput as error:
+                # A bundle may come from anywhere: it does not get to say which file is run.
+                raise InvalidInput(
+                    f"expected the model of task {loaded.task!r} as an argument, got none: {error}"
+                ) from None
+        loaded = bundle.load(path, model)
+        return cls(model, loaded.critic, loaded.search, loaded.pruning)
+
+
+@dataclass(frozen=True)
+class CCMCPSettings:
+    """The online search for the multiplier."""
+
+    initial_multiplier: float = 2.0
+    """lambda at the start of an episode; later steps go on from the last one."""
+    maximum_multiplier: float = 30.0
+    """The largest lambda that is tried."""
+    tie_band: float = 0.1
+    """Root actions within this times the sum of their sqrt(log(n + 1) / (n + 1)) of the best count as equally good."""
+
+    def __post_init__(self) -> None:
+        expect(self.maximum_multiplier > 0, "maximum_multiplier > 0", self.maximum_multiplier)
+        within = 0 <= self.initial_multiplier <= self.maximum_multiplier
+        expect(within, f"initial_multiplier in [0, {self.maximum_multiplier}]", self.initial_multiplier)
+        expect(self.tie_band >= 0, "tie_band >= 0", self.tie_band)
+
+
+class CCMCP(Planner):
+    """CC-MCP (Lee et al. 2018): lambda follows the root's cost estimate during the search.
+
+    The decision is stochastic: among the root actions that are as good as the best one, the cheapest and the dearest
+    are mixed so that the expected cost meets the budget. With several constraints, a linear program does the same.
+    """
+
+    def __init__(
+        self, model: Model, search: SearchSettings | None = None, settings: CCMCPSettings | None = None
+    ) -> None:
+        super().__init__(model, search)
+        self.settings = settings or CCMCPSettings()
+
+    def initial_multipliers(self) -> NDArray[np.float64]:
+        """lambda_0."""
+        return np.full(self.model.cost_count, self.settings.initial_multiplier)
+
+    def _rules(self) -> Rules:
+        return super()._rules()._replace(tune_multipliers=True, multiplier_max=float(self.settings.maximum_multiplier))
+
+    def _policy(self, session: SearchSession, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Policy:
+        visits = session.tree.action_visits[ROOT].astype(np.float64)
+        best = int(np.argmax(np.where(open_, values, -np.inf)))
+        band = np.sqrt(np.log(np.maximum(visits, 0) + 1.0) / (np.maximum(visits, 0) + 1.0))
+        near = np.abs(values - values[best]) <= self.settings.tie_band * (band + band[best])
+        ties = np.flatnonzero(open_ & near)
+        costs = session.tree.cost_values[ROOT].reshape(-1, self.model.cost_count)
+        policy = np.zeros(len(values))
+        if self.model.cost_count == 1:
+            low, high = ties[np.argmin(costs[ties, 0])], ties[np.argmax(costs[ties, 0])]
+            policy[[low, high]] = mixture(costs[low, 0], costs[high, 0], session.budget[0])
+            if low == high:
+                policy[low] = 1.0
+        else:
+            policy[ties] = mixture_program(costs[ties], session.budget, session.multipliers)
+        return policy

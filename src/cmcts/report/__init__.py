@@ -1,0 +1,1 @@
+"""Results for people: tables as files, HTML pages, figures."""

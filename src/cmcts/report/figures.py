@@ -1,0 +1,105 @@
+"""Figures: where planners went, and how they compare. Colours are told apart by colour-blind readers and in grey."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from cmcts.envs.charts import INK
+from cmcts.errors import InvalidInput
+from cmcts.evaluation.episodes import Transitions
+from cmcts.tasks.task import Task
+
+NAMES = {"cmcts": "C-MCTS", "cc-mcp": "CC-MCP", "penalized": "MCTS, fixed penalty"}
+COLOURS = {"cmcts": "#0b5d6b", "cc-mcp": "#e08214", "penalized": "#8e7cc3"}
+
+
+def where_they_went(task: Task, journeys: Mapping[str, Transitions]) -> Figure:
+    """Where planners went, one panel each, as the task draws it."""
+    if task.draw_steps is None:
+        raise InvalidInput(f"expected task {task.name!r} to have a function draw_steps, got None")
+    panels = _panels(len(journeys))
+    for axes, (name, steps) in zip(panels, journeys.items(), strict=True):
+        task.draw_steps(axes, steps.states, steps.actions, max(int(steps.last.sum()), 1))
+        axes.set_title(NAMES.get(name, name), color=INK, fontsize=11, fontweight="bold")
+    figure = panels[0].figure
+    assert isinstance(figure, Figure)
+    return figure
+
+
+def comparison(task: Task, summaries: Mapping[str, Mapping[str, Any]], optimum: float | None = None) -> Figure:
+    """Reward, each cost and episodes over budget, with standard errors; dashed: the optimum and the budgets."""
+    names, constraints = list(summaries), range(task.model.cost_count)
+    panels = _panels(2 + len(constraints), height=2.9)
+    colours = [COLOURS.get(name, INK) for name in names]
+    rows = list(summaries.values())
+    bars: list[tuple[str, list[float], list[float] | None]] = [
+        ("discounted reward", [row["reward_mean"] for row in rows], [row["reward_se"] for row in rows]),
+        *(
+            (
+                f"discounted {task.model.cost_name(m)}",
+                [row["cost_means"][m] for row in rows],
+                [row["cost_ses"][m] for row in rows],
+            )
+            for m in constraints
+        ),
+        ("episodes over budget [%]", [100.0 * row["violation_rate"] for row in rows], None),
+    ]
+    for axes, (title, heights, errors) in zip(panels, bars, strict=True):
+        axes.bar([NAMES.get(name, name).replace(", ", "\n") for name in names], heights, yerr=errors, color=colours,
+                 width=0.6, capsize=4, error_kw={"ecolor": INK, "lw": 1.2})  # fmt: skip
+        for x, height in enumerate(heights):
+            lift = errors[x] if errors else 0.0
+            axes.annotate(f"{height:.3g}", (x, height + lift), xytext=(0, 3), textcoords="offset points", ha="center",
+                          fontsize=9, color=INK)  # fmt: skip
+        axes.set_title(title, fontsize=10, color=INK)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=8)
+        axes.margins(y=0.18)
+    if optimum is not None:
+        _mark(panels[0], optimum, f"optimum {optimum:.2f}")
+    for m in constraints:
+        _mark(panels[1 + m], task.budget[m], f"budget {task.budget[m]:g}")
+    figure = panels[0].figure
+    assert isinstance(figure, Figure)
+    return figure
+
+
+def png(figure: Figure, dpi: int = 120) -> bytes:
+    """The figure as a file's content; the figure is closed."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi)
+    plt.close(figure)
+    return buffer.getvalue()
+
+
+def _panels(count: int, height: float = 3.6) -> list[Axes]:
+    _, panels = plt.subplots(1, count, figsize=(3.5 * count, height), squeeze=False, layout="constrained")
+    return list(panels[0])
+
+
+def _mark(axes: Axes, height: float, label: str) -> None:
+    """A dashed line across, named at its right end."""
+    axes.axhline(height, color=INK, ls="--", lw=1)
+    paper = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "pad": 1.0}
+    axes.annotate(
+        label,
+        (1.0, height),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 4),
+        textcoords="offset points",
+        ha="right",
+        va="bottom",
+        fontsize=8,
+        color=INK,
+        bbox=paper,
+    )

@@ -1,0 +1,17 @@
+"""The search: one tree, four phases, written once for every planner.
+
+tree.py       the arrays of a search tree
+workspace.py  what one search writes to besides its tree, and a memo of what the critic said
+pruning.py    which actions are unsafe
+kernels.py    select, expand, rollout, backup
+settings.py   how a tree is grown
+session.py    one resumable search from Python
+"""
+
+from cmcts.search.kernels import Rules
+from cmcts.search.pruning import PruningSettings
+from cmcts.search.session import SearchSession
+from cmcts.search.settings import SearchSettings
+from cmcts.search.tree import NO_NODE, ROOT, Tree
+
+__all__ = ["NO_NODE", "ROOT", "PruningSettings", "Rules", "SearchSession", "SearchSettings", "Tree"]

@@ -1,0 +1,389 @@
+"""The search: select, expand, rollout, backup, over one preallocated tree. Every planner runs this code.
+
+A simulation walks down from the root by UCT (`select`), adds the first state it has not seen and opens its actions
+(`expand`, where the safety critic prunes), plays on from there by a quick policy (`rollout`), and averages the
+discounted reward and costs into every action on the path (`backup`). Actions may have several outcomes: a child is
+found by its state, and the reward and costs that are backed up are those that were sampled.
+
+Kernels allocate nothing and raise nothing. Python validates before, and turns a noted fault into an error after.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cmcts.compilation.content import entry_point, kernel
+from cmcts.random import below, spread
+from cmcts.search.pruning import ROUNDING, charge_expected, immediate_costs, prune, trusted
+from cmcts.search.tree import ILLEGAL, NO_NODE, ROOT, add_node, find_child
+from cmcts.search.workspace import remembered
+
+
+class Rules(NamedTuple):
+    """All settings a kernel needs, as plain numbers: planners differ only in these."""
+
+    discount: float
+    exploration: float
+    horizon: int
+    own_rollout: bool  # follow the model's rollout_action, else uniform over the legal actions
+    thrifty_rollout: bool  # rollouts refuse steps that exceed what is left of the budget
+    guarded_rollout: bool  # thrifty, and rollouts refuse steps that the critic finds unsafe
+    rollouts: int  # a leaf
+    stratified: bool  # spread the outcomes of an action evenly over its visits
+    widening_factor: float  # outcomes of an action visited n times are at most factor * n^power; 0: no limit
+    widening_power: float
+    has_expected_costs: bool
+    cost_samples: int
+    use_critic: bool
+    sigma_max: float
+    tolerance: float
+    cost_floor: bool
+    fallback: int
+    expected_accounting: bool  # C_path charges what the critic expected, not what was paid
+    tune_multipliers: bool  # CC-MCP: move the multipliers after every simulation
+    multiplier_max: float
+
+
+@kernel
+def take_step(model, params, state, action, rng, next_state, scale, account, work):
+    """`model.step`, its costs charged to `account` at `scale`; a reward or cost that cannot be is noted as a fault."""
+    reward, terminal = model.step(params, state, action, rng, next_state, work.costs)
+    if not math.isfinite(reward):
+        note_fault(state, action, reward, work)
+    for m in range(account.shape[0]):
+        if not 0.0 <= work.costs[m] < math.inf:
+            note_fault(state, action, reward, work)
+        account[m] += scale * work.costs[m]
+    return reward, terminal
+
+
+@kernel
+def is_finite(state):
+    """Whether a model may be asked about this state: it may index with it."""
+    for k in range(state.shape[0]):
+        if not math.isfinite(state[k]):
+            return False
+    return True
+
+
+@kernel
+def note_fault(state, action, reward, work):
+    """Keep the first bad step for the error message."""
+    if work.fault[0] == 0.0:
+        size = state.shape[0]
+        work.fault[0] = 1.0
+        for k in range(size):
+            work.fault[1 + k] = state[k]
+        work.fault[1 + size] = action
+        work.fault[2 + size] = reward
+        for m in range(work.costs.shape[0]):
+            work.fault[3 + size + m] = work.costs[m]
+
+
+@kernel
+def scalarised(tree, node, action, multipliers):
+    """The penalised value Q_R(s, a) - sum_m lambda_m Q_C,m(s, a)."""
+    value = tree.reward_values[node, action]
+    constraints = multipliers.shape[0]
+    for m in range(constraints):
+        value -= multipliers[m] * tree.cost_values[node, action * constraints + m]
+    return value
+
+
+@kernel
+def uct_action(tree, node, multipliers, rules, rng):
+    """The action to descend by: an untried one at random, else the largest Q_lambda + k sqrt(log(N + 1) / n)."""
+    actions = tree.action_visits.shape[1]
+    untried = 0
+    for action in range(actions):
+        if tree.action_visits[node, action] == 0:
+            untried += 1
+    if untried > 0:
+        skip = below(rng, untried)
+        for action in range(actions):
+            if tree.action_visits[node, action] == 0:
+                if skip == 0:
+                    return action
+                skip -= 1
+    log_visits = math.log(tree.visits[node] + 1.0)
+    best, best_score = 0, -math.inf
+    for action in range(actions):
+        visits = tree.action_visits[node, action]
+        if visits > 0:
+            score = scalarised(tree, node, action, multipliers) + rules.exploration * math.sqrt(log_visits / visits)
+            if score > best_score:
+                best, best_score = action, score
+    return best
+
+
+@kernel
+def outcomes_are_full(tree, node, action, rules):
+    """Progressive widening: whether (node, action) already has as many outcomes as its visits allow."""
+    outcomes = 0
+    child = tree.first_child[node, action]
+    while child != NO_NODE:
+        outcomes += 1
+        child = tree.next_sibling[child]
+    visits = tree.action_visits[node, action]
+    return outcomes > 0 and outcomes >= rules.widening_factor * max(visits, 1) ** rules.widening_power
+
+
+@kernel
+def revisited_child(tree, node, action, rng):
+    """One of the known outcomes of (node, action), in proportion to its visits."""
+    total = 0
+    child = tree.first_child[node, action]
+    while child != NO_NODE:
+        total += tree.visits[child]
+        child = tree.next_sibling[child]
+    skip = below(rng, total)
+    child = tree.first_child[node, action]
+    while skip >= tree.visits[child]:
+        skip -= tree.visits[child]
+        child = tree.next_sibling[child]
+    return child
+
+
+@kernel
+def select(model, params, tree, multipliers, rules, work, rng):
+    """SELECTION. Walk down to a node that is not expanded; it may be new, terminal or at the horizon.
+
+    Leaves the path, the leaf's state and its C_path in `work`. Returns (leaf, depth); the leaf is NO_NODE when the tree
+    is full, and its state then lives in `work.state` alone.
+    """
+    constraints = work.costs.shape[0]
+    size = work.state.shape[0]
+    node, depth = ROOT, 0
+    terminal = tree.terminal[ROOT]
+    for m in range(constraints):
+        work.path_costs[m] = 0.0
+    for k in range(size):
+        work.state[k] = tree.states[ROOT, k]
+    while node != NO_NODE and tree.expanded[node] and depth < rules.horizon:
+        action = uct_action(tree, node, multipliers, rules, rng)
+        work.path_nodes[depth] = node
+        work.path_actions[depth] = action
+        if rules.widening_factor > 0.0 and outcomes_are_full(tree, node, action, rules):
+            child = revisited_child(tree, node, action, rng)
+            reward, terminal = tree.reward[child], tree.terminal[child]
+            for k in range(size):
+                work.state[k] = tree.states[child, k]
+            for m in range(constraints):
+                work.costs[m] = tree.costs[child, m]
+                work.path_costs[m] += work.discounts[depth] * work.costs[m]
+        else:
+            stream = rng[0]
+            if rules.stratified:
+                spread(rng, tree.salt[0], node * tree.action_visits.shape[1] + action, tree.action_visits[node, action])
+            reward, terminal = take_step(
+                model, params, tree.states[node], action, rng, work.state, work.discounts[depth], work.path_costs, work
+            )
+            if rules.stratified:
+                rng[0] = stream
+            child = find_child(tree, node, action, work.state, terminal)
+        work.path_rewards[depth] = reward
+        for m in range(constraints):
+            work.path_step_costs[depth, m] = work.costs[m]
+        depth += 1
+        if child == NO_NODE:
+            if not is_finite(work.state):
+                note_fault(tree.states[node], action, reward, work)
+                terminal = True
+            if tree.count[0] < tree.parent.shape[0]:
+                child = add_node(tree, work.state, node, action, depth, terminal, reward, work.costs, work.path_costs)
+        node = child
+    return node, depth, terminal
+
+
+@kernel
+def expand(model, params, critic, critic_params, tree, node, budget, rules, work, rng):
+    """EXPANSION (Algorithm 1, lines 6 to 11). Open the legal actions of `node` and prune the unsafe ones."""
+    actions = tree.action_visits.shape[1]
+    constraints = budget.shape[0]
+    for action in range(actions):
+        tree.action_visits[node, action] = ILLEGAL
+    count = model.legal_actions(params, tree.states[node], work.legal)
+    for k in range(count):
+        action = work.legal[k]
+        tree.action_visits[node, action] = 0
+        tree.first_child[node, action] = NO_NODE
+        tree.reward_values[node, action] = 0.0
+        for m in range(constraints):
+            tree.cost_values[node, action * constraints + m] = 0.0
+    tree.expanded[node] = count > 0
+    if rules.use_critic and count > 0:
+        model.features(params, tree.states[node], work.features)
+        critic.predict(critic_params, work.features, work.scratch, tree.critic_mean[node], tree.critic_sigma[node])
+        if rules.expected_accounting and node != ROOT:
+            charge_expected(tree, node, count, work)
+        prune(model, params, tree, node, count, budget, rules, work, rng)
+
+
+@kernel
+def affordable(model, params, state, action, slot, leaf_depth, scale, budget, rules, work, rng):
+    """Whether a rollout that has spent C_path and `work.spent` can pay for this step.
+
+    That is its expected cost now, or what the critic expects it to cost in the end if rollouts are guarded.
+    """
+    immediate_costs(model, params, state, action, rules, rng, work.sample_state, work.costs, work.floor)
+    constraints = budget.shape[0]
+    for m in range(constraints):
+        prediction = work.floor[m]
+        if rules.guarded_rollout:
+            mean = np.float64(work.memo.mean[slot, action * constraints + m])
+            sigma = np.float64(work.memo.sigma[slot, action * constraints + m])
+            prediction = trusted(mean, sigma, prediction, rules)
+        total = work.path_costs[m] + work.discounts[leaf_depth] * (work.spent[m] + scale * prediction)
+        if total > budget[m] + ROUNDING:
+            return False
+    return True
+
+
+@entry_point  # not inlined: it is large, and rollouts that do not need it are faster without it
+def thrifty_action(model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng):
+    """The rollout policy's action if it is affordable, else a random one that is, else NO_NODE."""
+    slot = 0
+    if rules.guarded_rollout:
+        slot = remembered(model, params, critic, critic_params, state, work)
+    if rules.own_rollout:
+        action = model.rollout_action(params, state, rng)
+        if affordable(model, params, state, action, slot, leaf_depth, scale, budget, rules, work, rng):
+            return action
+    count = model.legal_actions(params, state, work.legal)
+    while count > 0:
+        pick = below(rng, count)
+        action = work.legal[pick]
+        if affordable(model, params, state, action, slot, leaf_depth, scale, budget, rules, work, rng):
+            return action
+        count -= 1
+        work.legal[pick] = work.legal[count]
+    return NO_NODE
+
+
+@kernel
+def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, work, rng):
+    """SIMULATION. The discounted reward of playing on from `work.state`; its discounted costs go to `work.spent`."""
+    total, scale = 0.0, 1.0
+    for m in range(budget.shape[0]):
+        work.spent[m] = 0.0
+    # Two buffers take turns as state and next state; `work.state` itself stays, for the next rollout of this leaf.
+    state, next_state = work.rollout_state, work.next_state
+    for k in range(state.shape[0]):
+        state[k] = work.state[k]
+    action, reward = NO_NODE, 0.0
+    if not (rules.thrifty_rollout or rules.own_rollout):
+        # Uniform rollouts are the longest: a loop of their own, without the tests below, makes them 3 % faster.
+        for _ in range(leaf_depth, rules.horizon):
+            action = work.legal[below(rng, model.legal_actions(params, state, work.legal))]
+            reward, terminal = take_step(model, params, state, action, rng, next_state, scale, work.spent, work)
+            total += scale * reward
+            state, next_state = next_state, state
+            if terminal:
+                break
+            scale *= rules.discount
+    else:
+        for _ in range(leaf_depth, rules.horizon):
+            if rules.thrifty_rollout:
+                action = thrifty_action(
+                    model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng
+                )
+                if action == NO_NODE:
+                    break
+            else:
+                action = model.rollout_action(params, state, rng)
+            reward, terminal = take_step(model, params, state, action, rng, next_state, scale, work.spent, work)
+            total += scale * reward
+            state, next_state = next_state, state
+            if terminal:
+                break
+            scale *= rules.discount
+    # Only the last state is looked at: what is not finite mostly stays so, and a look at every step costs 5 % of speed.
+    if not is_finite(state):
+        note_fault(next_state, action, reward, work)
+    return total
+
+
+@kernel
+def backup(tree, depth, value, rules, work):
+    """BACKPROPAGATION. Average the sampled return, V = r + gamma V, and the costs alike, into the path's actions."""
+    constraints = work.costs.shape[0]
+    for step in range(depth - 1, -1, -1):
+        node, action = work.path_nodes[step], work.path_actions[step]
+        visits = tree.action_visits[node, action] + 1
+        tree.action_visits[node, action] = visits
+        tree.visits[node] += 1
+        value = work.path_rewards[step] + rules.discount * value
+        tree.reward_values[node, action] += (value - tree.reward_values[node, action]) / visits
+        for m in range(constraints):
+            work.rollout_costs[m] = work.path_step_costs[step, m] + rules.discount * work.rollout_costs[m]
+            column = action * constraints + m
+            tree.cost_values[node, column] += (work.rollout_costs[m] - tree.cost_values[node, column]) / visits
+
+
+@kernel
+def greedy_root_action(tree, multipliers):
+    """The visited root action with the largest penalised value, or NO_NODE."""
+    best, best_value = NO_NODE, -math.inf
+    for action in range(tree.action_visits.shape[1]):
+        if tree.action_visits[ROOT, action] > 0:
+            value = scalarised(tree, ROOT, action, multipliers)
+            if value > best_value:
+                best, best_value = action, value
+    return best
+
+
+@kernel
+def tune_multipliers(tree, budget, multipliers, iteration, rules):
+    """CC-MCP's dual step: lambda += g / max_m |g_m| / (i + 1), clipped, with g = Q_C(root, greedy action) - c_hat.
+
+    With one constraint that is lambda += sign(g) / (i + 1). The signs of several, each by itself, would not do:
+    two actions with gaps (+, -) and (-, +) then balance wherever their values tie, at the wrong multipliers.
+    """
+    greedy = greedy_root_action(tree, multipliers)
+    if greedy == NO_NODE:
+        return
+    constraints = budget.shape[0]
+    largest = 0.0
+    for m in range(constraints):
+        largest = max(largest, abs(tree.cost_values[ROOT, greedy * constraints + m] - budget[m]))
+    if largest == 0.0:
+        return
+    for m in range(constraints):
+        gap = tree.cost_values[ROOT, greedy * constraints + m] - budget[m]
+        moved = multipliers[m] + gap / largest / (iteration + 1.0)
+        multipliers[m] = min(rules.multiplier_max, max(0.0, moved))
+
+
+@kernel
+def simulate(model, params, critic, critic_params, tree, budget, multipliers, rules, work, rng):
+    """One iteration of Algorithm 1."""
+    leaf, depth, terminal = select(model, params, tree, multipliers, rules, work, rng)
+    value = 0.0
+    for m in range(budget.shape[0]):
+        work.rollout_costs[m] = 0.0
+    if leaf != NO_NODE:
+        # Inner nodes are counted by their actions' backups.
+        tree.visits[leaf] += 1
+        if not terminal and depth < rules.horizon:
+            expand(model, params, critic, critic_params, tree, leaf, budget, rules, work, rng)
+    if not terminal:
+        for _ in range(rules.rollouts):
+            returned = rollout(model, params, critic, critic_params, depth, budget, rules, work, rng)
+            value += returned / rules.rollouts
+            for m in range(budget.shape[0]):
+                work.rollout_costs[m] += work.spent[m] / rules.rollouts
+    backup(tree, depth, value, rules, work)
+
+
+@entry_point
+def run(model, params, critic, critic_params, tree, budget, multipliers, rules, work, rng, begin, end):
+    """Simulations number `begin` to `end` of a search; stops early at the first fault in `work.fault`."""
+    for iteration in range(begin, end):
+        simulate(model, params, critic, critic_params, tree, budget, multipliers, rules, work, rng)
+        if work.fault[0] != 0.0:
+            return
+        if rules.tune_multipliers:
+            tune_multipliers(tree, budget, multipliers, iteration, rules)

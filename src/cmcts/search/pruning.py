@@ -1,0 +1,170 @@
+"""Pruning with the safety critic: lines 6 to 11 of Algorithm 1 (C-MCTS).
+
+At the expansion of a leaf at depth t with state s_t, reached at the path cost
+C_path = c(s_0, a_0) + gamma c(s_1, a_1) + ... + gamma^(t-1) c(s_(t-1), a_(t-1)):
+
+    i.   critic outputs (mu, sigma) for all actions
+    ii.  A_feasible = {a : sigma_a <= sigma_max}
+    iii. Q(s_t, a) = mu_a for a in A_feasible
+    v.   A_unsafe = {a in A_feasible : C_path + gamma^t Q(s_t, a) > c_hat}
+    vi.  expand A \\ A_unsafe
+
+With several constraints an action is unsafe if any of them says so. Three options depart from the paper, each of them
+switched off by the settings in brackets:
+
+* `tolerance` [0]: Q is lowered by this much before it is compared. The authors round Q to one decimal, a tolerance of
+  about 0.05: without any, a first measurement that costs exactly the whole budget is pruned by the critic's noise.
+  Predictions of at most FREE count as 0 whatever the tolerance: with nothing left, what is free must stay possible.
+* `cost_floor` [False]: costs are never negative, so Q(s, a) >= E[c(s, a)], and the model knows the right-hand side. The
+  floor holds for predictions that are unsure as well, where the paper keeps the action unseen.
+* `fallback` ["lowest_mean"]: what to keep when every legal action is unsafe. The lowest mean trusts predictions that
+  were just thrown away as unsure; "lowest_pessimistic" takes the lowest mean + sigma, floored.
+
+`accounting` says what C_path, and so what is left of the budget, is made of. "paid" is the paper's: what was really
+paid. That keeps every single episode within the budget as long as no cost is larger than what is left. Where one can be
+(a fall costs 1, the budget is 0.1), a danger is charged to those it strikes, who cannot pay, and survivors go on with
+all they had. "expected" charges everybody for the risk that was taken. With V(s) = min_a Q(s, a), the step from s by a
+to s' leaves
+
+    b' = V(s') + (b - Q(s, a)) / gamma,
+
+so that E[c + gamma b'] = b, by Q's own equation Q(s, a) = E[c + gamma V(s')]. Who takes only actions with Q(s, a) <= b
+keeps b >= V(s) at every step, and if Q is right, the expected cost of it all is at most the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from cmcts.compilation.content import entry_point, kernel
+from cmcts.errors import expect
+from cmcts.search.tree import PRUNED
+
+Accounting = Literal["paid", "expected"]
+ACCOUNTINGS: tuple[Accounting, ...] = get_args(Accounting)
+LOWEST_MEAN, LOWEST_PESSIMISTIC = 0, 1
+FREE = 0.02  # no critic tells so little from nothing
+ROUNDING = 1e-9  # totals that equal the budget but for rounding are within it
+
+
+@dataclass(frozen=True)
+class PruningSettings:
+    """What counts as unsafe, and what to do when everything is."""
+
+    sigma_max: float = 0.5
+    """Predictions with a larger standard deviation across the ensemble are not trusted."""
+    tolerance: float = 0.05
+    """A trusted prediction is lowered by this much before it is compared with the budget; one of at most 0.02 is 0."""
+    cost_floor: bool = True
+    """Never predict less than the model's own expected immediate cost, trusted or not."""
+    fallback: Literal["lowest_pessimistic", "lowest_mean"] = "lowest_pessimistic"
+    """Which actions to keep when every one is unsafe."""
+    accounting: Accounting = "paid"
+    """What a step takes from the budget: what was really paid, or what the critic expected it to cost."""
+
+    def __post_init__(self) -> None:
+        expect(self.sigma_max >= 0 and not math.isnan(self.sigma_max), "sigma_max >= 0", self.sigma_max)
+        expect(self.tolerance >= 0 and math.isfinite(self.tolerance), "tolerance >= 0 and finite", self.tolerance)
+        fallbacks = ("lowest_pessimistic", "lowest_mean")
+        expect(self.fallback in fallbacks, f"fallback to be one of {fallbacks}", self.fallback)
+        expect(self.accounting in ACCOUNTINGS, f"accounting to be one of {ACCOUNTINGS}", self.accounting)
+
+    @classmethod
+    def paper(cls, sigma_max: float = 0.5) -> PruningSettings:
+        """Algorithm 1 to the letter, with the authors' rounding and fallback."""
+        return cls(sigma_max=sigma_max, tolerance=0.05, cost_floor=False, fallback="lowest_mean")
+
+
+@kernel
+def immediate_costs(model, params, state, action, rules, rng, next_state, costs, out):
+    """E[c(s, a)] into `out`: what the model says, or the mean of a few sampled steps."""
+    if rules.has_expected_costs:
+        model.expected_costs(params, state, action, out)
+        return
+    for m in range(out.shape[0]):
+        out[m] = 0.0
+    for _ in range(rules.cost_samples):
+        model.step(params, state, action, rng, next_state, costs)
+        for m in range(out.shape[0]):
+            out[m] += costs[m] / rules.cost_samples
+
+
+@kernel
+def trusted(mean, sigma, floor, rules):
+    """The prediction that is compared with the budget: the floor alone if the ensemble is unsure."""
+    if sigma > rules.sigma_max:
+        return floor
+    tolerance = max(rules.tolerance, FREE) if mean <= FREE else rules.tolerance
+    return max(mean - tolerance, floor)
+
+
+@kernel
+def charge_expected(tree, node, count, work):
+    """C_path of `node` by expected accounting: C_path(s') = C_path(s) + gamma^t (Q(s, a) - gamma V(s')).
+
+    The critic's row of `node` and its `count` legal actions in `work.legal` are filled; the root has spent nothing.
+    """
+    parent, action = tree.parent[node], tree.parent_action[node]
+    constraints = work.path_costs.shape[0]
+    before, now = work.discounts[tree.depth[parent]], work.discounts[tree.depth[node]]
+    for m in range(constraints):
+        least = math.inf
+        for k in range(count):
+            least = min(least, np.float64(tree.critic_mean[node, work.legal[k] * constraints + m]))
+        expected = max(0.0, np.float64(tree.critic_mean[parent, action * constraints + m]))
+        tree.path_costs[node, m] = tree.path_costs[parent, m] + before * expected - now * max(0.0, least)
+        work.path_costs[m] = tree.path_costs[node, m]
+
+
+@kernel
+def prune(model, params, tree, node, count, budget, rules, work, rng):
+    """Mark the unsafe ones among the `count` legal actions in `work.legal`; the critic's rows of `node` are filled."""
+    constraints = budget.shape[0]
+    scale = work.discounts[tree.depth[node]]
+    kept = 0
+    best = math.inf
+    for k in range(count):
+        action = work.legal[k]
+        if rules.cost_floor:
+            immediate_costs(
+                model, params, tree.states[node], action, rules, rng, work.sample_state, work.costs, work.floor
+            )
+        pruned_by = 0
+        worst = -math.inf
+        for m in range(constraints):
+            mean = np.float64(tree.critic_mean[node, action * constraints + m])
+            sigma = np.float64(tree.critic_sigma[node, action * constraints + m])
+            floor = work.floor[m] if rules.cost_floor else -math.inf
+            prediction = trusted(mean, sigma, floor, rules)
+            if tree.path_costs[node, m] + scale * prediction > budget[m] + ROUNDING:
+                pruned_by |= 1 << m
+            if rules.fallback == LOWEST_PESSIMISTIC:
+                mean = max(mean + sigma, floor)  # type: ignore[assignment]
+            worst = max(worst, tree.path_costs[node, m] + scale * mean - budget[m])
+        tree.pruned_by[node, action] = pruned_by
+        work.overrun[action] = worst
+        best = min(best, worst)
+        if pruned_by == 0:
+            kept += 1
+    tree.nothing_safe[node] = kept == 0
+    for k in range(count):
+        action = work.legal[k]
+        if tree.pruned_by[node, action] > 0 and (kept > 0 or work.overrun[action] > best):
+            tree.action_visits[node, action] = PRUNED
+
+
+@entry_point
+def reprune(model, params, tree, budget, rules, work, rng):
+    """Judge every expanded node anew, under the root's new budget, after the tree was re-rooted."""
+    for node in range(tree.count[0]):
+        if not tree.expanded[node]:
+            continue
+        count = model.legal_actions(params, tree.states[node], work.legal)
+        for k in range(count):
+            if tree.action_visits[node, work.legal[k]] == PRUNED:
+                tree.action_visits[node, work.legal[k]] = np.int32(0)
+        prune(model, params, tree, node, count, budget, rules, work, rng)

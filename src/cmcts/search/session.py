@@ -1,0 +1,198 @@
+"""One search from Python: a tree and its workspace, begun at a root, run for a while, and run on.
+
+The same memory serves search after search. A model that Numba cannot compile runs the same kernels uncompiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numba import config
+from numpy.typing import NDArray
+
+from cmcts.compilation.content import Function, compiled_for, uncompiled
+from cmcts.compilation.portable import portable
+from cmcts.compilation.verdict import Verdict
+from cmcts.errors import InvalidInput, ModelError
+from cmcts.model.interface import Model
+from cmcts.random import Stream, next_uint64
+from cmcts.search import kernels, pruning
+from cmcts.search.kernels import Rules
+from cmcts.search.tree import NO_NODE, ROOT, Tree, add_node, allocate, find_child, reroot
+from cmcts.search.workspace import workspace
+
+_add_node, _find_child, _next_uint64 = uncompiled(add_node), uncompiled(find_child), uncompiled(next_uint64)
+
+
+class Critic(Protocol):
+    """What a search asks of a critic; `cmcts.critic.SafetyCritic` is one."""
+
+    @property
+    def params(self) -> Any:
+        """What its function is given first."""
+
+    @property
+    def scratch_width(self) -> int:
+        """Numbers in a row of the scratch memory that it needs."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What is known of whether it compiles."""
+
+    @property
+    def uncompiled(self) -> Any:
+        """What an uncompiled search calls."""
+
+    @property
+    def compiles(self) -> bool:
+        """False once Numba has failed on it."""
+
+    def compile_fault(self) -> str:
+        """Why Numba cannot compile it. Empty if it can."""
+
+
+class SearchSession:
+    """A resumable search of one model under one set of rules. Not thread-safe: one session a thread.
+
+    Memory grows to what the largest search needs, and not beyond: `max_nodes` bounds what tree reuse adds to it.
+    """
+
+    def __init__(self, model: Model, critic: Critic, rules: Rules, max_nodes: int = 1 << 17) -> None:
+        self.model, self.critic, self.rules, self.max_nodes = model, critic, rules, max_nodes
+        self.work = workspace(
+            model.state_size,
+            model.action_count,
+            model.cost_count,
+            model.feature_count,
+            critic.scratch_width,
+            rules.horizon,
+            rules.discount,
+        )
+        self._portable = {id(params): portable(params) for params in (model.params, critic.params)}
+        self.tree = self._allocate(2)
+        self._spare = self.tree  # a second tree takes turns with the first once a subtree is to be kept
+        self.iterations = 0
+        self.budget = np.zeros(model.cost_count)
+        self.multipliers = np.zeros(model.cost_count)
+        self.rng: Stream = np.zeros(1, np.uint64)
+        if model.hold is not None:  # a simulator that forgets states must know which ones this search may go back to
+            model.hold(self)
+
+    def held_states(self) -> NDArray[np.float64]:
+        """[n, S] the states of the tree."""
+        return self.tree.states[: self.tree.count[0]]
+
+    def _allocate(self, nodes: int) -> Tree:
+        model = self.model
+        return allocate(nodes, model.state_size, model.action_count, model.cost_count, critic=self.rules.use_critic)
+
+    def reserve(self, nodes: int) -> None:
+        """Allocate and touch the memory of searches with so many nodes, so that none of them waits for it."""
+        if len(self.tree.parent) < nodes:
+            self.tree = self._allocate(nodes)
+        for array in self.tree:
+            array.fill(0)
+
+    def begin(
+        self,
+        state: NDArray[np.float64],
+        budget: NDArray[np.float64],
+        multipliers: NDArray[np.float64],
+        rng: Stream,
+        capacity: int,
+    ) -> None:
+        """Start anew at a root; `rng` is advanced in place as the search runs."""
+        if len(self.tree.parent) < capacity:
+            self.tree = self._allocate(capacity)
+        if len(self.model.legal(state)) == 0:
+            raise InvalidInput(f"expected a state with a legal action, got {state.tolist()}")
+        self.tree.count[0] = 0
+        self.tree.peak_depth[0] = 0
+        zero = np.zeros(self.model.cost_count)
+        _add_node(self.tree, state, NO_NODE, 0, 0, False, 0.0, zero, zero)
+        self._set(budget, multipliers, rng)
+
+    def resume_at(
+        self,
+        action: int,
+        state: NDArray[np.float64],
+        budget: NDArray[np.float64],
+        multipliers: NDArray[np.float64],
+        rng: Stream,
+        capacity: int,
+    ) -> bool:
+        """Re-root on what `action` led to and keep that subtree; False if the outcome is not in the tree.
+
+        Pruning is judged anew: the budget that is really left may differ from what the tree expected.
+        """
+        known = self.tree.expanded[ROOT] and self.tree.action_visits[ROOT, action] > 0
+        child = _find_child(self.tree, ROOT, action, state, False) if known else NO_NODE
+        if child == NO_NODE:
+            return False
+        old = self.tree
+        # Memory that is not used costs nothing, and two trees of full size need never be replaced.
+        room = max(capacity, self.max_nodes, int(old.count[0]))
+        new = self._spare
+        if new is old or len(new.parent) < room:
+            new = self._allocate(room)
+        reroot(old, new, int(child), self.rules.discount)
+        self.tree, self._spare = new, old
+        self._set(budget, multipliers, rng)
+        if self.rules.use_critic:
+            self._call(
+                pruning.reprune,
+                (self.model, self.model.params, self.tree, self.budget, self.rules, self.work, self.rng),
+            )
+        return True
+
+    def _set(self, budget: NDArray[np.float64], multipliers: NDArray[np.float64], rng: Stream) -> None:
+        self.budget, self.multipliers, self.rng = budget.copy(), multipliers.copy(), rng
+        if self.rules.stratified:
+            with np.errstate(over="ignore"):
+                self.tree.salt[0] = _next_uint64(rng)
+        self.iterations = 0
+        self.work.fault[0] = 0.0
+
+    def run(self, iterations: int) -> None:
+        """Add simulations to the tree."""
+        arguments = (
+            self.model,
+            self.model.params,
+            self.critic,
+            self.critic.params,
+            self.tree,
+            self.budget,
+            self.multipliers,
+            self.rules,
+            self.work,
+            self.rng,
+            self.iterations,
+            self.iterations + iterations,
+        )
+        self._call(kernels.run, arguments)
+        if self.work.fault[0]:
+            self.model.raise_fault(self.work.fault)
+        self.iterations += iterations
+
+    def _call(self, kernel: Function, arguments: tuple[Any, ...]) -> None:
+        if not config.DISABLE_JIT and self.model.compiles and self.critic.compiles:
+            try:
+                given = (self._portable.get(id(argument), argument) for argument in arguments)
+                compiled_for(kernel, self.model, self.critic)(*given)
+                return
+            except Exception:  # Numba also raises ValueError and others; what it can compile is raised again
+                if fault := self.model.compile_fault():
+                    self.model.verdict.condemn(fault)
+                elif fault := self.critic.compile_fault():
+                    self.critic.verdict.condemn(fault)
+                else:
+                    raise
+        plain = {id(self.model): self.model.uncompiled, id(self.critic): self.critic.uncompiled}
+        try:
+            with np.errstate(over="ignore"):  # unsigned arithmetic is meant to wrap
+                uncompiled(kernel)(*(plain.get(id(argument), argument) for argument in arguments))
+        except (InvalidInput, ModelError):
+            raise
+        except Exception as error:
+            raise ModelError(f"simulating model {self.model.name!r} raised {type(error).__name__}: {error}") from error

@@ -1,0 +1,52 @@
+"""How a tree is grown: the settings that every planner shares."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from cmcts.errors import expect
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How the tree is grown; the same for every planner."""
+
+    discount: float = 0.95
+    """gamma, of rewards and costs alike."""
+    iterations: int = 1024
+    """Simulations a decision, where a plan is told neither how many nor how long."""
+    exploration: float = 20.0
+    """k in the UCT score Q + k sqrt(log(N + 1) / n); of the order of the rewards."""
+    horizon: int = 132
+    """Tree and rollout together go at most this deep."""
+    rollout: Literal["directed", "uniform"] = "directed"
+    """Follow the model's own rollout policy if it has one, or play legal actions at random."""
+    thrifty_rollouts: bool = False
+    """Rollouts refuse a step whose expected cost exceeds what is left of the budget."""
+    guarded_rollouts: bool = False
+    """Thrifty, and rollouts refuse steps that the critic finds unsafe (C-MCTS): dead ends then look like dead ends."""
+    rollouts: int = 1
+    """Rollouts a leaf."""
+    stratified: bool = True
+    """Spread an action's random outcomes (a step's first random draw) evenly over its visits, instead of drawing each
+    for itself: means stay as they are, and vary less."""
+    widening_factor: float = 0.0
+    """Progressive widening: at most factor * n^power outcomes of an action visited n times. 0 is no limit."""
+    widening_power: float = 0.5
+    """The exponent of progressive widening."""
+    cost_samples: int = 8
+    """Steps that estimate an action's immediate cost, for models that do not say it."""
+    max_nodes: int = 1 << 17
+    """Room in the tree of a search that is limited by time."""
+
+    def __post_init__(self) -> None:
+        expect(0.0 < self.discount < 1.0, "a discount between 0 and 1", self.discount)
+        expect(self.exploration >= 0 and math.isfinite(self.exploration), "exploration >= 0", self.exploration)
+        for name in ("iterations", "horizon", "rollouts", "cost_samples", "max_nodes"):
+            value = getattr(self, name)
+            expect(isinstance(value, int) and value >= 1, f"{name} to be an integer >= 1", value)
+        expect(self.rollout in ("directed", "uniform"), 'rollout to be "directed" or "uniform"', self.rollout)
+        expect(self.widening_factor >= 0, "widening_factor >= 0", self.widening_factor)
+        expect(0 < self.widening_power <= 1, "widening_power in (0, 1]", self.widening_power)

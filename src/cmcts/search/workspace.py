@@ -1,0 +1,119 @@
+"""The memory that one search writes to besides its tree: allocated once, used by every simulation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmcts.compilation.content import kernel
+
+
+class Memo(NamedTuple):
+    """A small table of critic outputs by state, kept from search to search; K slots, a newcomer evicts.
+
+    Guarded rollouts ask the critic about every state they pass, and on small problems these are always the same.
+    """
+
+    key: NDArray[np.float64]  # [S] the state looked up
+    bits: NDArray[np.uint64]  # [S] the same memory
+    used: NDArray[np.bool_]  # [K]
+    states: NDArray[np.float64]  # [K, S]
+    mean: NDArray[np.float32]  # [K, A*M]
+    sigma: NDArray[np.float32]  # [K, A*M]
+
+
+MEMO_BITS = 10
+_HASH_PRIME, _HASH_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - MEMO_BITS)
+
+
+def memo(state_size: int, outputs: int) -> Memo:
+    """An empty table."""
+    key, slots = np.zeros(state_size), 1 << MEMO_BITS
+    return Memo(
+        key,
+        key.view(np.uint64),
+        np.zeros(slots, np.bool_),
+        np.zeros((slots, state_size)),
+        np.zeros((slots, outputs), np.float32),
+        np.zeros((slots, outputs), np.float32),
+    )
+
+
+@kernel
+def remembered(model, params, critic, critic_params, state, work):
+    """The slot of `work.memo` with the critic's outputs for `state`, evaluated now if it is not there."""
+    table = work.memo
+    code = np.uint64(0)
+    for k in range(state.shape[0]):
+        table.key[k] = state[k]
+        code = (code ^ table.bits[k]) * _HASH_PRIME
+        code = code ^ (code >> np.uint64(29))
+    slot = np.int64((code * _HASH_PRIME) >> _HASH_SHIFT)
+    known = table.used[slot]
+    for k in range(state.shape[0]):
+        known = known and table.states[slot, k] == state[k]
+    if not known:
+        table.used[slot] = True
+        for k in range(state.shape[0]):
+            table.states[slot, k] = state[k]
+        model.features(params, state, work.features)
+        critic.predict(critic_params, work.features, work.scratch, table.mean[slot], table.sigma[slot])
+    return slot
+
+
+class Workspace(NamedTuple):
+    """What one search writes to besides its tree; H is the horizon."""
+
+    legal: NDArray[np.int64]  # [A]
+    state: NDArray[np.float64]  # [S] of the leaf, after `select`
+    next_state: NDArray[np.float64]  # [S]
+    rollout_state: NDArray[np.float64]  # [S]
+    sample_state: NDArray[np.float64]  # [S] next states that only their costs are wanted of
+    costs: NDArray[np.float64]  # [M]
+    path_costs: NDArray[np.float64]  # [M] C_path of the leaf, after `select`
+    rollout_costs: NDArray[np.float64]  # [M] mean over the leaf's rollouts, discounted to the leaf
+    spent: NDArray[np.float64]  # [M] discounted costs of one rollout so far
+    floor: NDArray[np.float64]  # [M]
+    overrun: NDArray[np.float64]  # [A]
+    features: NDArray[np.float32]  # [F]
+    memo: Memo  # what the critic said of states seen lately
+    scratch: NDArray[np.float32]  # [4, width] for the critic
+    discounts: NDArray[np.float64]  # [H + 2] gamma^t
+    path_nodes: NDArray[np.int64]  # [H + 1]
+    path_actions: NDArray[np.int64]  # [H + 1]
+    path_rewards: NDArray[np.float64]  # [H + 1]
+    path_step_costs: NDArray[np.float64]  # [H + 1, M]
+    fault: NDArray[np.float64]  # [3 + S + M] a flag, then state, action, reward and costs of a bad step
+
+
+def workspace(
+    state_size: int, action_count: int, cost_count: int, feature_count: int, width: int, horizon: int, discount: float
+) -> Workspace:
+    """Allocate the scratch memory of one search."""
+    s, a, m = state_size, action_count, cost_count
+    # Running products, as every other discount in the kernels, and not powers: they round alike.
+    discounts = np.cumprod(np.concatenate(([1.0], np.full(horizon + 1, discount))), dtype=np.float64)
+    return Workspace(
+        legal=np.zeros(a, np.int64),
+        state=np.zeros(s),
+        next_state=np.zeros(s),
+        rollout_state=np.zeros(s),
+        sample_state=np.zeros(s),
+        costs=np.zeros(m),
+        path_costs=np.zeros(m),
+        rollout_costs=np.zeros(m),
+        spent=np.zeros(m),
+        floor=np.zeros(m),
+        overrun=np.zeros(a),
+        features=np.zeros(feature_count, np.float32),
+        memo=memo(s, a * m),
+        scratch=np.zeros((4, width), np.float32),
+        discounts=discounts,
+        path_nodes=np.zeros(horizon + 1, np.int64),
+        path_actions=np.zeros(horizon + 1, np.int64),
+        path_rewards=np.zeros(horizon + 1),
+        path_step_costs=np.zeros((horizon + 1, m)),
+        fault=np.zeros(3 + s + m),
+    )

@@ -1,0 +1,36 @@
+"""How well a task can be done at all: its constrained optimum, or proven bounds on it, in its real world."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
+from cmcts.errors import InvalidInput
+from cmcts.exact.finite import STATE_LIMIT
+from cmcts.exact.optimum import Optimum, solve_model
+from cmcts.tasks.task import Task
+
+__all__ = ["Optimum", "optimum", "solve_task"]
+
+
+def solve_task(task: Task, budget: ArrayLike | None = None, state_limit: int = STATE_LIMIT) -> Optimum:
+    """The optimum of a task's real world, with the task's budget or another; an error says why there is none."""
+    model = task.real_model
+    if model is None:
+        raise InvalidInput(
+            f"expected task {task.name!r} to have a real_model, which its optimum follows from, got None"
+        )
+    limits = task.budget if budget is None else budget
+    if task.optimum is not None:
+        return task.optimum(model, limits, task.discount)
+    return solve_model(model, limits, task.discount, state_limit)
+
+
+def optimum(task: Task, budget: ArrayLike | None = None) -> Optimum | None:
+    """The same, or None where it is not known: no real model, too many states, or a budget that cannot be kept."""
+    model = task.real_model
+    if model is None or model.outcomes is None or model.starts is None:
+        return None
+    try:
+        return solve_task(task, budget)
+    except InvalidInput:
+        return None

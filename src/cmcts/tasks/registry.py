@@ -1,0 +1,57 @@
+"""Tasks by name: built in, registered by an installed package, or a user's own.
+
+>>> task = make("rocksample-7-8")
+>>> task.model.action_count
+13
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import cast
+
+from cmcts.errors import InvalidInput
+from cmcts.exact.random_problems import Kind
+from cmcts.tasks.built_in import energy_task, leaking_rocksample_task, random_task, rocksample_task, safe_gridworld_task
+from cmcts.tasks.references import absolute, is_reference, load_made, load_registered, registered
+from cmcts.tasks.task import Task
+
+NAMES = ("rocksample-5-7", "rocksample-7-8", "rocksample-11-11", "rocksample-15-15", "safe-gridworld")
+
+
+def make(name: str) -> Task:
+    """A task by name: built in, registered by an installed package, or a user's own as `FILE.py:NAME` or `MODULE:NAME`.
+
+    `rocksample-N-M` for any N and M, `random-KIND-SEED` for a small random problem. What a user's name stands for is a
+    `Task`, or a function that returns one; its file is run.
+    """
+    if not is_reference(name):
+        return named_task(name)
+    return cast("Task", replace(load_made(name, (Task,)), source=absolute(name)))
+
+
+def named_task(name: str) -> Task:
+    """A task that is built in or registered; unlike `make`, this never runs a file that the name points at."""
+    if name == "safe-gridworld":
+        return safe_gridworld_task()
+    match = re.fullmatch(r"rocksample-(\d{1,4})-(\d{1,4})(?:-d(\d+(?:\.\d+)?))?", name)
+    if match:
+        return rocksample_task(int(match[1]), int(match[2]), float(match[3] or 20.0))
+    match = re.fullmatch(r"rocksample-(\d{1,4})-(\d{1,4})-leak", name)
+    if match:
+        return leaking_rocksample_task(int(match[1]), int(match[2]))
+    match = re.fullmatch(r"rocksample-(\d{1,4})-(\d{1,4})-energy", name)
+    if match:
+        return energy_task(int(match[1]), int(match[2]))
+    match = re.fullmatch(r"random-(dense|sparse|absorbing)-(\d{1,9})", name)
+    if match:
+        return random_task(cast("Kind", match[1]), int(match[2]))
+    points = registered()
+    if name in points:
+        return cast("Task", load_registered(points[name], (Task,)))
+    known = ", ".join([*NAMES, *sorted(points)])
+    raise InvalidInput(
+        f"expected a task: one of {known}, or rocksample-N-M[-energy], random-KIND-SEED (dense, sparse or absorbing), "
+        f"FILE.py:NAME or MODULE:NAME; got {name!r}"
+    )

@@ -1,0 +1,120 @@
+"""A task: a planning model, a training world, a real world, a budget, and the settings that suit them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cmcts.errors import expect
+from cmcts.exact.optimum import Optimum
+from cmcts.model.interface import Model
+from cmcts.search.pruning import PruningSettings
+from cmcts.search.settings import SearchSettings
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+    World = gym.Env[Any, Any]  # planning alone does not import Gymnasium
+
+
+@dataclass(frozen=True)
+class _OwnWorld:
+    """Makes the world that a model is about; a copy of a task with another model gets another one."""
+
+    model: Model | None = None
+
+    def __call__(self, **settings: Any) -> World:
+        from cmcts.model.worlds import world_of
+
+        assert self.model is not None
+        return world_of(self.model, **settings)
+
+
+@dataclass(frozen=True)
+class PaperSettings:
+    """What the paper's authors set by hand for one of their tasks: a row of its Table 2, and their program's search."""
+
+    alpha0: float
+    """Step size of the search for lambda."""
+    epsilon: float
+    """Data gathering stops once the mean cost is within this below the budget."""
+    sigma_max: float
+    iterations: int
+    """Simulations a decision, in training."""
+    exploration: float = 20.0
+    directed_rollouts: bool = False
+    """Follow the model's own rollout policy, instead of playing legal actions at random."""
+    rollouts: int = 1
+    """Rollouts a leaf."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A problem to plan in: maximise discounted reward while the discounted costs stay within `budget`."""
+
+    name: str
+    model: Model
+    """What the planner simulates: fast, and possibly wrong."""
+    budget: tuple[float, ...]
+    """What may be spent on average, one number a constraint; a single number will do for one."""
+    description: str = ""
+    training_world: Callable[..., World] = field(default_factory=lambda: _OwnWorld())
+    """Makes the accurate simulator that the critic is trained in; takes Gymnasium's `render_mode`."""
+    real_world: Callable[..., World] = field(default_factory=lambda: _OwnWorld())
+    """Makes the world that results are reported in. Without it, both worlds follow the model."""
+    search: SearchSettings = field(default_factory=SearchSettings)
+    """How planners search here, and with how many simulations a decision (`search.iterations`)."""
+    pruning: PruningSettings = field(default_factory=PruningSettings)
+    training_iterations: int = 512
+    """Simulations a decision while a critic is trained."""
+    penalty: float = 1.0
+    """A multiplier that suits `PenalizedMCTS` here."""
+    cost_scale: tuple[float, ...] | None = None
+    """What counts as a large cost, one number a constraint: tolerances and the like are shares of it. Training finds
+    it out by itself if it is not stated."""
+    real_model: Model | None = None
+    """What the real world follows, where that is known: the optimum is computed from it."""
+    optimum: Callable[[Model, Any, float], Optimum] | None = None
+    """(real_model, budget, discount) to its constrained optimum, for problems that know better than to list states."""
+    draw_steps: Callable[..., None] | None = None
+    """(axes, states, actions, episodes): draw where planners went, on Matplotlib axes."""
+    paper: PaperSettings | None = None
+    """The hyperparameters of the paper, for its own tasks."""
+    source: str = ""
+    """Where a user's task came from, as `make` was told; set by `make`."""
+
+    def __post_init__(self) -> None:
+        expect(isinstance(self.model, Model), "a Model to plan with", self.model)
+        plain = isinstance(self.name, str) and re.fullmatch(r"\w[\w.+-]*", self.name) is not None
+        expect(plain, "a task name of letters, digits and . _ + -", self.name)  # it names folders
+        budget = self.model.validate_costs(self.budget, "budget")
+        object.__setattr__(self, "budget", tuple(budget.tolist()))
+        if self.cost_scale is not None:
+            scale = self.model.validate_costs(self.cost_scale, "cost_scale")
+            expect(bool((scale > 0).all()), "cost_scale > 0", self.cost_scale)
+            object.__setattr__(self, "cost_scale", tuple(scale.tolist()))
+        if isinstance(self.real_world, _OwnWorld) and self.real_model in (None, self.real_world.model):
+            object.__setattr__(self, "real_model", self.model)
+        for name in ("training_world", "real_world"):
+            world = getattr(self, name)
+            expect(callable(world), f"a function {name} that makes a world", world)
+            if isinstance(world, _OwnWorld):
+                object.__setattr__(self, name, _OwnWorld(self.model))
+        expect(self.training_iterations >= 1, "training_iterations >= 1", self.training_iterations)
+
+    @property
+    def discount(self) -> float:
+        """gamma."""
+        return self.search.discount
+
+    @property
+    def iterations(self) -> int:
+        """Simulations a decision in deployment."""
+        return self.search.iterations
+
+    @property
+    def model_is_exact(self) -> bool:
+        """Whether the real world is known to follow the planning model."""
+        return self.real_model is self.model

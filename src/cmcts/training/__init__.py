@@ -1,0 +1,31 @@
+"""Training a safety critic, offline, in an accurate simulator. Only `loop` and what it runs need JAX.
+
+settings.py     all that a training depends on besides the task
+paper.py        the paper's own settings
+loop.py         gather, fit, evaluate, until it is feasible and as good as it gets
+multipliers.py  the search for lambda while data is gathered
+dataset.py      from transitions to what the learner sees
+learning.py     temporal differences for the ensemble
+selection.py    which critic is kept
+run_folder.py   a training that can be killed at any moment and resumed
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from cmcts.training.paper import paper_settings
+from cmcts.training.run_folder import RunFolder
+from cmcts.training.settings import CriticSettings, TrainingSettings, run_config
+
+if TYPE_CHECKING:
+    from cmcts.training.loop import Outcome, train
+
+__all__ = ["CriticSettings", "Outcome", "RunFolder", "TrainingSettings", "paper_settings", "run_config", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    """`train` and `Outcome` come with JAX, which is imported when they are asked for."""
+    if name in ("Outcome", "train"):
+        from cmcts.training import loop
+
+        return getattr(loop, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,92 @@
+"""From transitions to what the learner sees, and how well a fitted critic does on episodes it has not seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmcts.evaluation.episodes import Transitions
+from cmcts.model.interface import Model
+from cmcts.training.learning import Arrays, Batch, feasible_value, forward, td_target
+from cmcts.training.settings import CriticSettings
+
+
+def as_batch(model: Model, transitions: Transitions) -> Batch:
+    """Transitions as the learner sees them."""
+    legal = np.zeros((len(transitions), model.action_count), np.bool_)
+    for row, state in enumerate(transitions.next_states):
+        if not transitions.terminal[row]:
+            legal[row, model.legal(state)] = True
+    return Batch(
+        features=np.stack([model.feature_vector(state) for state in transitions.states]),
+        actions=transitions.actions.astype(np.int32),
+        costs=transitions.costs.astype(np.float32),
+        next_features=np.stack([model.feature_vector(state) for state in transitions.next_states]),
+        next_actions=np.maximum(transitions.next_actions, 0).astype(np.int32),
+        next_legal=legal | transitions.terminal[:, None],  # never an empty minimum
+        continues=(~transitions.terminal).astype(np.float32),
+    )
+
+
+def concatenate(batches: list[Batch]) -> Batch:
+    """One batch of many."""
+    return Batch(*(np.concatenate(columns) for columns in zip(*batches, strict=True)))
+
+
+def held_out_mask(data: list[Transitions], share: float, seed: int) -> NDArray[np.bool_]:
+    """Which transitions belong to held-out episodes."""
+    last = np.concatenate([part.last for part in data])
+    episode = np.concatenate([[0], np.cumsum(last)[:-1]])
+    chosen = np.random.default_rng(seed).random(int(last.sum())) < share
+    return np.asarray(chosen[episode])
+
+
+def monte_carlo_costs(data: list[Transitions], discount: float) -> NDArray[np.float64]:
+    """Discounted cost from each step to the end of its episode, [T, M]."""
+    costs = np.concatenate([part.costs for part in data])
+    last = np.concatenate([part.last for part in data])
+    returns = np.zeros_like(costs)
+    ahead = np.zeros(costs.shape[1])
+    for row in range(len(costs) - 1, -1, -1):
+        ahead = costs[row] + (0.0 if last[row] else discount) * ahead
+        returns[row] = ahead
+    return returns
+
+
+def held_out_figures(
+    arrays: Arrays,
+    data: Batch,
+    transitions: list[Transitions],
+    held_out: NDArray[np.bool_],
+    settings: CriticSettings,
+    discount: float,
+) -> dict[str, Any]:
+    """Squared temporal-difference error and calibration of mean and sigma on episodes the critic has not seen."""
+    if not held_out.any():
+        return {}
+    rows = Batch(*(column[held_out] for column in data))
+    cost_count = rows.costs.shape[-1]
+    values = forward(arrays, rows.features, cost_count)
+    ahead = forward(arrays, rows.next_features, cost_count)
+    index = np.arange(len(rows.actions))
+    if settings.target == "sarsa":
+        next_value = ahead.mean(axis=0)[index, rows.next_actions]
+    else:
+        next_value = np.asarray(feasible_value(ahead, rows.next_legal, settings.pessimism))
+    targets = np.asarray(td_target(rows.costs, rows.continues, next_value, discount))
+    mean = values.mean(axis=0)[index, rows.actions]
+    sigma = values.std(axis=0)[index, rows.actions]
+    returns = monte_carlo_costs(transitions, discount)[held_out]
+    error = mean - returns
+    return {
+        "held_out": int(held_out.sum()),
+        "held_out_td_error": float(((mean - targets) ** 2).mean()),
+        "calibration": {
+            "bias": float(error.mean()),
+            "rmse": float(np.sqrt((error**2).mean())),
+            "within_two_sigma": float((np.abs(error) <= 2 * sigma + 1e-3).mean()),
+            "sigma_mean": float(sigma.mean()),
+        },
+    }

@@ -1,0 +1,43 @@
+"""Which critic is kept: what counts as feasible, which feasible one is best, and when an evaluation can stop early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmcts.evaluation.episodes import Episodes
+from cmcts.evaluation.statistics import standard_error
+from cmcts.search.pruning import ROUNDING
+
+
+def best_feasible(evaluations: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The feasible evaluation with the highest reward; between rewards that are hardly different, the safer one.
+
+    Evaluations share their worlds, so a quarter of the standard error already tells them apart. Safer: fewer episodes
+    over budget, then the smaller tolerance.
+    """
+    feasible = [row for row in evaluations if row["feasible"]]
+    if not feasible:
+        return None
+    top = max(feasible, key=lambda row: row["reward_mean"])
+    close = [row for row in feasible if row["reward_mean"] >= top["reward_mean"] - 0.25 * top["reward_se"]]
+    return min(close, key=lambda row: (row["violations"], row["tolerance"], -row["reward_mean"]))
+
+
+def is_feasible(costs: NDArray[np.float64], budget: NDArray[np.float64]) -> bool:
+    """Whether the mean costs, plus one standard error each, are within the budget; costs are [N, M]."""
+    errors = np.array([standard_error(costs[:, m]) for m in range(len(budget))])
+    return bool((costs.mean(axis=0) + errors <= budget + ROUNDING).all())
+
+
+def hopeless(parts: list[Episodes], budget: NDArray[np.float64], total: int, best: dict[str, Any] | None) -> bool:
+    """Whether the rest of an evaluation cannot matter: it is infeasible even if no further episode costs anything, or
+    its reward is clearly below that of the best feasible critic.
+    """
+    costs = np.concatenate([part.costs for part in parts])
+    rewards = np.concatenate([part.rewards for part in parts])
+    if not is_feasible(np.concatenate([costs, np.zeros((total - len(costs), costs.shape[1]))]), budget):
+        return True
+    return best is not None and bool(rewards.mean() + 3 * standard_error(rewards) < best["reward_mean"])

@@ -1,0 +1,130 @@
+"""All that a training depends on besides the task, and what a run folder keeps of it. Nothing here needs JAX."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from cmcts.critic.bundle import model_digest
+from cmcts.errors import InvalidInput, expect
+from cmcts.search.pruning import ACCOUNTINGS, Accounting, PruningSettings
+from cmcts.search.settings import SearchSettings
+from cmcts.tasks.task import Task
+from cmcts.training.multipliers import MultiplierSettings
+from cmcts.version import __version__
+
+
+@dataclass(frozen=True)
+class CriticSettings:
+    """The ensemble and how it is fitted."""
+
+    members: int = 5
+    hidden: tuple[int, ...] = (64, 64)
+    target: Literal["feasible", "sarsa"] = "feasible"
+    pessimism: float = 1.0
+    """How many standard deviations the feasible target adds to each action of the next state."""
+    steps: int = 2000
+    """Gradient steps a fit; each fit starts from fresh weights."""
+    batch: int = 128
+    learning_rate: float = 1e-3
+    """At the start; it falls to a hundredth along a cosine."""
+    target_rate: float = 0.02
+    """Share of the weights that the target network takes over at each step."""
+    held_out: float = 0.1
+    """Share of the episodes that are kept for the held-out error and the calibration check."""
+
+    def __post_init__(self) -> None:
+        for name in ("members", "steps", "batch"):
+            expect(
+                isinstance(getattr(self, name), int) and getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name)
+            )
+        expect(all(isinstance(size, int) and size >= 1 for size in self.hidden), "hidden sizes >= 1", self.hidden)
+        expect(self.target in ("feasible", "sarsa"), 'target to be "feasible" or "sarsa"', self.target)
+        expect(self.pessimism >= 0 and math.isfinite(self.pessimism), "pessimism >= 0", self.pessimism)
+        expect(self.learning_rate > 0, "learning_rate > 0", self.learning_rate)
+        expect(0 < self.target_rate <= 1, "target_rate in (0, 1]", self.target_rate)
+        expect(0 <= self.held_out < 1, "held_out in [0, 1)", self.held_out)
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """All that a training depends on besides the task."""
+
+    seed: int = 0
+    iterations: int = 512
+    """Simulations a decision, while gathering and evaluating."""
+    steps_per_multiplier: int = 1000
+    """Gather at least so many real steps for each lambda."""
+    random_actions: float = 0.1
+    """Share of the gathered steps that take a random legal action instead: they show what else could happen."""
+    max_rounds: int = 6
+    patience: int = 1
+    """Go on for so many rounds without a better feasible critic; 0 stops at the first feasible one."""
+    evaluation_episodes: int = 400
+    tolerances: tuple[float, ...] = (0.02, 0.05, 0.1, 0.0)
+    """Pruning tolerances to try with each critic. 0 comes last: where it closes the only way, the others have set a
+    reward to beat by then, and its evaluation is cut short."""
+    accountings: tuple[Accounting, ...] = ACCOUNTINGS
+    """How the budget is accounted for; the next one is tried, from the second round on, while nothing was feasible."""
+    search: SearchSettings = field(default_factory=SearchSettings)
+    pruning: PruningSettings = field(default_factory=PruningSettings)
+    critic: CriticSettings = field(default_factory=CriticSettings)
+    multiplier: MultiplierSettings = field(default_factory=MultiplierSettings)
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "steps_per_multiplier", "max_rounds"):
+            expect(
+                isinstance(getattr(self, name), int) and getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name)
+            )
+        expect(isinstance(self.seed, int) and self.seed >= 0, "a seed >= 0", self.seed)
+        expect(self.patience >= 0, "patience >= 0", self.patience)
+        expect(0 <= self.random_actions < 1, "random_actions in [0, 1)", self.random_actions)
+        expect(self.evaluation_episodes >= 200, "evaluation_episodes >= 200", self.evaluation_episodes)
+        expect(len(self.tolerances) >= 1 and min(self.tolerances) >= 0, "tolerances >= 0", self.tolerances)
+        known = len(self.accountings) >= 1 and set(self.accountings) <= set(ACCOUNTINGS)
+        expect(known, f"accountings out of {ACCOUNTINGS}, at least one", self.accountings)
+
+    @classmethod
+    def for_task(cls, task: Task, **changes: Any) -> TrainingSettings:
+        """The defaults that suit a task."""
+        defaults: dict[str, Any] = {
+            "iterations": task.training_iterations,
+            "search": task.search,
+            "pruning": task.pruning,
+            # A task that asks for expected accounting is not first tried with another.
+            "accountings": ACCOUNTINGS[ACCOUNTINGS.index(task.pruning.accounting) :],
+        }
+        return cls(**{**defaults, **changes})
+
+
+def run_config(task: Task, settings: TrainingSettings) -> dict[str, Any]:
+    """What a run folder's config.json holds."""
+    return {
+        "library": __version__,
+        "task": task.name,
+        **({"source": task.source} if task.source else {}),
+        "model_digest": model_digest(task.model),
+        "settings": asdict(settings),
+    }
+
+
+def settings_from_config(task: Task, config: dict[str, Any], path: Path) -> TrainingSettings:
+    """The settings of a run that is resumed; refuses a run of another task or of a changed model."""
+    if config.get("task") != task.name or config.get("model_digest") != model_digest(task.model):
+        raise InvalidInput(f"the run {path} was begun for task {config.get('task')!r} with another model")
+    raw = dict(config["settings"])
+    nested = {
+        "search": SearchSettings,
+        "pruning": PruningSettings,
+        "critic": CriticSettings,
+        "multiplier": MultiplierSettings,
+    }
+    try:
+        for name, kind in nested.items():
+            raw[name] = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw[name].items()})
+        raw["tolerances"], raw["accountings"] = tuple(raw["tolerances"]), tuple(raw["accountings"])
+        return TrainingSettings(**raw)
+    except (KeyError, TypeError) as error:
+        raise InvalidInput(f"the configuration of the run {path} does not fit this version: {error}") from None
