@@ -23,10 +23,11 @@ test-slow: .venv/installed  ## the long tests as well
 test-nojit: .venv/installed  ## the same sources, uncompiled
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest
 
-check: .venv/installed  ## style and types
+check: .venv/installed  ## style, types, and who leans on whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 bench: .venv/installed  ## simulations per second, compile time, memory
 	$(BIN)/cmcts bench
@@ -49,8 +50,8 @@ bundles: .venv/installed  ## train the critics that ship with the library, about
 	rm -rf runs/bundles
 	for task in $(TASKS); do \
 	  $(BIN)/cmcts train $$task --seed 0 --out runs/bundles/$$task || exit 1; \
-	  mkdir -p src/cmcts/bundles/$$task; \
-	  cp runs/bundles/$$task/critic.safetensors runs/bundles/$$task/bundle.json src/cmcts/bundles/$$task/; \
+	  mkdir -p src/cmcts/critic/shipped/$$task; \
+	  cp runs/bundles/$$task/critic.safetensors runs/bundles/$$task/bundle.json src/cmcts/critic/shipped/$$task/; \
 	done
 
 clean:
