@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from cmcts.compilation.content import uncompiled
-from cmcts.random import below, next_uint64, spread
+from cmcts.random import below, next_uint64, stratify
 
 ROUNDING = 1e-9
 
@@ -25,6 +25,7 @@ class Action:
         self.cost_values = [0.0] * constraints
         self.outcomes = []  # child nodes, the newest first
         self.judged_by = []  # the constraints that found the action unsafe
+        self.floor = None  # the least that it can be predicted to cost, for each constraint
         self.closed = False  # unsafe, and not kept by the fallback
 
 
@@ -118,6 +119,9 @@ class NaiveSearch:
             if not terminal and depth < self.rules.horizon:
                 self.expand(leaf)
                 path_costs = leaf.path_costs  # the expansion may have charged what was expected instead
+        elif self.rules.use_critic and self.rules.expected_accounting and not terminal and depth < self.rules.horizon:
+            node, number, _, _ = path[-1]
+            path_costs = self.settled(node, number, self.needs(state))
         value, costs = 0.0, [0.0] * self.model.cost_count
         if not terminal:
             for _ in range(self.rules.rollouts):
@@ -140,7 +144,7 @@ class NaiveSearch:
                 kept = self.rng[0]
                 if self.rules.stratified:
                     series = self.nodes.index(node) * self.model.action_count + number
-                    uncompiled(spread)(self.rng, self.salt, series, action.visits)
+                    uncompiled(stratify)(self.rng, self.salt, series, action.visits)
                 state, reward, terminal, costs = self.step(node.state, number)
                 if self.rules.stratified:
                     self.rng[0] = kept
@@ -192,50 +196,72 @@ class NaiveSearch:
             node.actions[number] = Action(self.model.cost_count)
         if self.rules.use_critic:
             node.mean, node.sigma = self.predict(node.state)
+            for number, action in node.actions.items():
+                action.floor = self.floor(node.state, number)
             if self.rules.expected_accounting and node is not self.root:
-                self.charge_expected(node)
+                parent, number = next(
+                    (other, number)
+                    for other in self.nodes
+                    for number, action in other.actions.items()
+                    if node in action.outcomes
+                )
+                needs = [min(self.prediction(node, other, m) for other in node.actions) for m in self.constraints]
+                node.path_costs = self.settled(parent, number, needs)
             self.prune(node)
 
-    def charge_expected(self, node):
-        """What is left by expected accounting: V(s') + (b - Q(s, a)) / gamma, as a path cost seen from the root."""
-        parent, number = next(
-            (other, number)
-            for other in self.nodes
-            for number, action in other.actions.items()
-            if node in action.outcomes
-        )
-        least = [max(0.0, min(node.mean[other][m] for other in node.actions)) for m in self.constraints]
-        node.path_costs = [
-            parent.path_costs[m]
-            + self.power(parent.depth) * max(0.0, parent.mean[number][m])
-            - self.power(node.depth) * least[m]
+    def floor(self, state, number):
+        """What the model itself expects a step to cost, if that is to be minded."""
+        return self.expected_costs(state, number) if self.rules.cost_floor else [-math.inf] * self.model.cost_count
+
+    def needs(self, state):
+        """The least that must still be charged from a state that is not in the tree."""
+        mean, sigma = self.predict(state)
+        legal = self.legal(state)
+        floors = {number: self.floor(state, number) for number in legal}
+        return [
+            min(self.lowered(mean[number][m], sigma[number][m], floors[number][m], m) for number in legal)
             for m in self.constraints
         ]
 
-    def lowered(self, mean):
-        """By the tolerance; what is hardly above zero is free."""
-        return mean - max(self.rules.tolerance, 0.02) if mean <= 0.02 else mean - self.rules.tolerance
+    def settled(self, parent, number, needs):
+        """What is left by expected accounting: V(s') + (b - Q(s, a)) / gamma, as a path cost seen from the root."""
+        return [
+            parent.path_costs[m]
+            + self.power(parent.depth) * self.prediction(parent, number, m)
+            - self.power(parent.depth + 1) * needs[m]
+            for m in self.constraints
+        ]
+
+    def prediction(self, node, number, m):
+        """What is compared with the budget."""
+        return self.lowered(node.mean[number][m], node.sigma[number][m], node.actions[number].floor[m], m)
+
+    def lowered(self, mean, sigma, floor, m):
+        """By the tolerance; what is hardly above zero is free, and what is unsure is not believed."""
+        scale = self.critic.cost_scale[m]
+        tolerance, free = self.rules.tolerance * scale, 0.02 * scale
+        sure = sigma <= self.rules.sigma_max * scale
+        if self.rules.expected_accounting:  # the tolerance is granted once, so it is taken from the floor as well
+            return max([0.0, floor, *([mean] if sure else [])]) - tolerance
+        if not sure:
+            return floor
+        return max(mean - max(tolerance, free) if mean <= free else mean - tolerance, floor)
 
     def prune(self, node):
         """Algorithm 1, lines 6 to 11, with the options of `PruningSettings`."""
         discount = self.power(node.depth)
         overruns = {}
         for number, action in node.actions.items():
-            floor = self.expected_costs(node.state, number) if self.rules.cost_floor else None
             action.judged_by = []
             overruns[number] = -math.inf
             for m in self.constraints:
-                mean, sigma, path = node.mean[number][m], node.sigma[number][m], node.path_costs[m]
-                candidates = []
-                if sigma <= self.rules.sigma_max:
-                    candidates.append(self.lowered(mean))
-                if floor is not None:
-                    candidates.append(floor[m])
-                if candidates and path + discount * max(candidates) > self.budget[m] + ROUNDING:
+                scale, left = self.critic.cost_scale[m], self.budget[m] - node.path_costs[m]
+                if discount * self.prediction(node, number, m) - left > ROUNDING * scale:
                     action.judged_by.append(m)
+                guess = node.mean[number][m]
                 if self.rules.fallback == 1:
-                    mean = mean + sigma if floor is None else max(mean + sigma, floor[m])
-                overruns[number] = max(overruns[number], path + discount * mean - self.budget[m])
+                    guess = max(guess + node.sigma[number][m], action.floor[m])
+                overruns[number] = max(overruns[number], (discount * guess - left) / scale)
         node.nothing_safe = all(action.judged_by for action in node.actions.values())
         least = min(overruns.values())
         for number, action in node.actions.items():
@@ -247,8 +273,6 @@ class NaiveSearch:
         total, scale, spent = 0.0, 1.0, [0.0] * self.model.cost_count
         for _ in range(leaf_depth, self.rules.horizon):
             action = self.rollout_action(state, leaf_depth, path_costs, scale, spent)
-            if action is None:
-                break
             state, reward, terminal, costs = self.step(state, action)
             total += scale * reward
             spent = [s + scale * cost for s, cost in zip(spent, costs, strict=True)]
@@ -260,32 +284,36 @@ class NaiveSearch:
     def rollout_action(self, state, leaf_depth, path_costs, scale, spent):
         mean, sigma = self.predict(state) if self.rules.guarded_rollout else (None, None)
 
-        def affordable(action):
+        def overrun(action):
             if not self.rules.thrifty_rollout:
-                return True
+                return -math.inf
             expected = self.expected_costs(state, action)
             if self.rules.guarded_rollout:
-                for m in self.constraints:
-                    if sigma[action][m] <= self.rules.sigma_max:
-                        expected[m] = max(expected[m], self.lowered(mean[action][m]))
+                expected = [self.lowered(mean[action][m], sigma[action][m], expected[m], m) for m in self.constraints]
             totals = (
                 path + self.power(leaf_depth) * (s + scale * cost)
                 for path, s, cost in zip(path_costs, spent, expected, strict=True)
             )
-            return all(total <= budget + ROUNDING for total, budget in zip(totals, self.budget, strict=True))
+            limits = zip(totals, self.budget, self.critic.cost_scale, strict=True)
+            return max((total - budget) / unit for total, budget, unit in limits)
 
+        best, least = None, math.inf
         if self.rules.own_rollout:
-            action = int(uncompiled(self.model.rollout_action)(self.model.params, np.array(state), self.rng))
-            if affordable(action):
-                return action
+            best = int(uncompiled(self.model.rollout_action)(self.model.params, np.array(state), self.rng))
+            least = overrun(best)
+            if least <= ROUNDING:
+                return best
         candidates = self.legal(state)
         while candidates:
             pick = self.below(len(candidates))
-            if affordable(candidates[pick]):
+            over = overrun(candidates[pick])
+            if over <= ROUNDING:
                 return candidates[pick]
+            if over < least - ROUNDING:
+                best, least = candidates[pick], over
             candidates[pick] = candidates[-1]
             candidates.pop()
-        return None
+        return best
 
     def backup(self, path, value, costs):
         for node, number, reward, step_costs in reversed(path):
@@ -304,11 +332,12 @@ class NaiveSearch:
         if not tried:
             return
         greedy = max(tried.values(), key=self.penalised)
-        gaps = [greedy.cost_values[m] - self.budget[m] for m in self.constraints]
+        scales = self.critic.cost_scale
+        gaps = [(greedy.cost_values[m] - self.budget[m]) / scales[m] for m in self.constraints]
         largest = max(map(abs, gaps))
         for m in self.constraints if largest > 0 else ():
-            moved = self.multipliers[m] + gaps[m] / largest / (self.iteration + 1.0)
-            self.multipliers[m] = min(self.rules.multiplier_max, max(0.0, moved))
+            moved = self.multipliers[m] * scales[m] + gaps[m] / largest / (self.iteration + 1.0)
+            self.multipliers[m] = min(self.rules.multiplier_max, max(0.0, moved)) / scales[m]
 
     # What `tests/test_search.py` compares.
 

@@ -17,7 +17,7 @@ from cmcts.critic.ensemble import immediate_costs_only
 from cmcts.envs.rocksample.model import rocksample_model
 from cmcts.envs.safe_gridworld.model import safe_gridworld_model
 from cmcts.errors import InvalidInput, ModelError
-from cmcts.planning.mixtures import mixture, mixture_program
+from cmcts.planning.mixtures import mixture_program, two_action_mixture
 from cmcts.planning.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
 from cmcts.random import stream, streams
 from cmcts.search.settings import SearchSettings
@@ -208,7 +208,7 @@ def test_ccmcp_without_a_tie_takes_the_best():
     ],
 )
 def test_mixture(low, high, budget, expected):
-    assert mixture(low, high, budget) == pytest.approx(expected)
+    assert two_action_mixture(low, high, budget) == pytest.approx(expected)
 
 
 @given(
@@ -219,7 +219,7 @@ def test_mixture(low, high, budget, expected):
 )
 def test_the_linear_program_agrees_with_the_mixture(low, gap, budget, multiplier):
     weights = mixture_program(np.array([[low], [low + gap]]), np.array([budget]), np.array([multiplier]))
-    assert weights == pytest.approx(mixture(low, low + gap, budget), abs=1e-6)
+    assert weights == pytest.approx(two_action_mixture(low, low + gap, budget), abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -445,7 +445,7 @@ def bad_next_state(params, state, action, rng, next_state, costs):
 
 
 def test_a_model_that_leads_nowhere_is_named():
-    """Rollouts cannot afford a step here, so the tree meets the state first, and must not ask the model about it."""
+    """Neither the tree nor a rollout may ask the model about the state."""
     params = random_table(0)
     params.costs[:] = 1.0
     model = dataclasses.replace(table_model(params), step=bad_next_state)

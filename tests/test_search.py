@@ -294,8 +294,9 @@ def test_a_search_limited_by_time_stops_at_max_nodes():
 
 def test_tree_depth_and_bytes():
     tree = allocate(10, state_size=3, action_count=4, cost_count=2, critic=True)
-    # 8*(3+1+2+2) state, reward, costs, path costs; 4*5 links, visits, depth; 3 flags; a row of 4 actions and of 8 costs
-    assert bytes_per_node(tree) == 8 * 8 + 4 * 5 + 3 + 4 * (4 + 4 + 8) + 8 * 8 + 4 * (8 + 8 + 4)
+    # 8*(3+1+2+2) state, reward, costs, path costs; 4*5 links, visits, depth; 3 flags; a row of 4 actions, of 8 costs
+    # and of 8 charges
+    assert bytes_per_node(tree) == 8 * 8 + 4 * 5 + 3 + 4 * (4 + 4 + 8) + 8 * (8 + 8) + 4 * (8 + 8 + 4)
     model, states = gridworld()
     decision = PenalizedMCTS(model, 0.0, SHORT).plan(states[0], 1.0, iterations=300, keep_tree=True)
     assert decision.tree_depth == decision.tree.depth[: decision.tree_size].max() > 2
@@ -412,7 +413,7 @@ def test_the_reference_shares_no_search_code():
     ours = [line for line in imports if "cmcts" in line]
     assert ours == [
         "from cmcts.compilation.content import uncompiled",
-        "from cmcts.random import below, next_uint64, spread",
+        "from cmcts.random import below, next_uint64, stratify",
     ]
 
 

@@ -50,7 +50,7 @@ def _unmix(z):
 
 
 @kernel
-def spread(rng, salt, series, n):
+def stratify(rng, salt, series, n):
     """Set the stream so that its next draw is the n-th of an evenly spread series; later ones are as random as ever.
 
     The n-th draw is a random start plus n golden ratios, modulo 1 (a Kronecker sequence): after any number of draws,

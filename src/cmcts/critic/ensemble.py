@@ -113,10 +113,16 @@ class SafetyCritic:
     action_count: int
     cost_count: int = 1
     scratch_width: int = 1
+    cost_scale: tuple[float, ...] = ()
+    """What counts as a large cost, one number a constraint: tolerances and sigma_max are shares of it. 1 without it."""
     verdict: Verdict = field(init=False, repr=False)  # does it compile
 
     def __post_init__(self) -> None:
         advice = "use only numbers and NumPy arrays in its params and in predict"
+        scale = tuple(float(number) for number in self.cost_scale) or (1.0,) * self.cost_count
+        positive = len(scale) == self.cost_count and all(0.0 < number < np.inf for number in scale)
+        expect(positive, f"a cost_scale of {self.cost_count} finite numbers > 0", self.cost_scale)
+        object.__setattr__(self, "cost_scale", scale)
         object.__setattr__(self, "verdict", Verdict("a search with this critic", advice))
         if not config.DISABLE_JIT:
             object.__setattr__(self, "_numba_type_", content_type("critic", {"predict": self.predict}, self.params))
@@ -162,9 +168,15 @@ class SafetyCritic:
 
 
 def ensemble(
-    weights: Sequence[NDArray[np.floating[Any]]], biases: Sequence[NDArray[np.floating[Any]]], cost_count: int = 1
+    weights: Sequence[NDArray[np.floating[Any]]],
+    biases: Sequence[NDArray[np.floating[Any]]],
+    cost_count: int = 1,
+    cost_scale: Sequence[float] = (),
 ) -> SafetyCritic:
-    """The critic of an exported ensemble: weights[l] is [E, inputs, outputs], biases[l] is [E, outputs]."""
+    """The critic of an exported ensemble: weights[l] is [E, inputs, outputs], biases[l] is [E, outputs].
+
+    `cost_scale` says what counts as a large cost, one number a constraint, 1 without it.
+    """
     expect(len(weights) == len(biases) >= 1, "as many bias as weight arrays, at least one", (len(weights), len(biases)))
     for depth, weight in enumerate(weights):
         expect(weight.ndim == 3, f"weights of layer {depth} with shape (members, inputs, outputs)", weight.shape)
@@ -193,11 +205,17 @@ def ensemble(
             packed_biases[index, : sizes[depth + 1]] = bias[member]
     params = EnsembleParams(np.array(sizes, np.int64), members, packed, packed_biases, rows)
     return SafetyCritic(
-        predict_ensemble, params, sizes[0], sizes[-1] // cost_count, cost_count, scratch_width=max(rows, width) + UNROLL
+        predict_ensemble,
+        params,
+        sizes[0],
+        sizes[-1] // cost_count,
+        cost_count,
+        scratch_width=max(rows, width) + UNROLL,
+        cost_scale=tuple(cost_scale),
     )
 
 
-def immediate_costs_only(model: Model) -> SafetyCritic:
+def immediate_costs_only(model: Model, cost_scale: Sequence[float] = ()) -> SafetyCritic:
     """The critic of someone who has learned nothing: zero, and sure of it.
 
     With `cost_floor` it prunes what the model itself knows to be too expensive *now*. That is enough where an agent can
@@ -206,6 +224,5 @@ def immediate_costs_only(model: Model) -> SafetyCritic:
     params = EnsembleParams(
         np.array([model.feature_count], np.int64), 0, np.zeros((1, 1), np.float32), np.zeros((1, 1), np.float32), 1
     )
-    return SafetyCritic(
-        predict_ensemble, params, model.feature_count, model.action_count, model.cost_count, model.feature_count
-    )
+    sizes = (model.feature_count, model.action_count, model.cost_count)
+    return SafetyCritic(predict_ensemble, params, *sizes, model.feature_count, tuple(cost_scale))

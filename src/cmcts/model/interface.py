@@ -194,17 +194,24 @@ class Model:
             raise InvalidInput(f"illegal state for model {self.name!r}: {fault}")
         return array
 
-    def validate_costs(self, costs: ArrayLike, name: str) -> NDArray[np.float64]:
-        """A cost-like vector (budget, multipliers): finite, not negative, one number a constraint."""
+    def validate_numbers(self, numbers: ArrayLike, name: str) -> NDArray[np.float64]:
+        """A vector with one finite number for each constraint."""
         try:
-            array = np.atleast_1d(np.array(costs, dtype=np.float64))
+            array = np.atleast_1d(np.array(numbers, dtype=np.float64))
         except (TypeError, ValueError):
-            raise InvalidInput(f"expected {name} of {self.cost_count} numbers, got {costs!r}") from None
+            raise InvalidInput(f"expected {name} of {self.cost_count} numbers, got {numbers!r}") from None
         if array.shape != (self.cost_count,):
             raise InvalidInput(
-                f"expected {name} with one number for each of {self.cost_count} constraints, got {costs!r}"
+                f"expected {name} with one number for each of {self.cost_count} constraints, got {numbers!r}"
             )
-        if not (np.isfinite(array).all() and (array >= 0).all()):
+        if not np.isfinite(array).all():
+            raise InvalidInput(f"expected {name} finite and >= 0, got {numbers!r}")
+        return array
+
+    def validate_costs(self, costs: ArrayLike, name: str) -> NDArray[np.float64]:
+        """A cost-like vector (budget, multipliers): finite, not negative, one number a constraint."""
+        array = self.validate_numbers(costs, name)
+        if not (array >= 0).all():
             raise InvalidInput(f"expected {name} finite and >= 0, got {costs!r}")
         return array
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmcts.errors import expect
 from cmcts.planning.decision import Decision
+from cmcts.planning.parallel import side_by_side
 from cmcts.planning.planner import Planner
 from cmcts.random import Stream, stream
 
@@ -50,7 +51,8 @@ class Agent:
         By expected accounting that is known only now: V(s') + (b - Q_C(s, a)) / gamma.
         """
         if self._arriving:
-            self.budget = np.maximum(0.0, self.budget + self.planner.least_costs(state))
+            needed = self.planner.least_charges(state, self.rng)
+            self.budget = np.maximum(self.planner.least_budget, self.budget + needed)
             self._arriving = False
         return self.budget
 
@@ -99,10 +101,7 @@ class Agent:
         expect(self.decision is not None, "a decision before its costs are observed", None)
         assert self.decision is not None
         self._arriving = self.planner.charges_expected_costs
-        if self._arriving:
-            self.budget = self.decision.slack(self.planner.search.discount)
-        else:
-            self.budget = self.decision.next_budget(paid, self.planner.search.discount)
+        self.budget = self.planner.next_budget(self.decision, paid, self.rng)
         return self.budget
 
 
@@ -113,8 +112,12 @@ def act_together(agents: Sequence[Agent], states: ArrayLike, threads: int | None
     for agent, row in zip(agents, rows, strict=True):
         agent.arrive(row)  # here, not in a process that would keep it to itself
     alone = any(agent._session is not None for agent in agents)  # a tree that is reused cannot live in a process
-    decisions = agents[0].planner.side_by_side(
-        lambda index: agents[index].act(rows[index]), len(agents), threads, None if alone else [a.rng for a in agents]
+    decisions = side_by_side(
+        agents[0].planner,
+        lambda index: agents[index].act(rows[index]),
+        len(agents),
+        threads,
+        None if alone else [a.rng for a in agents],
     )
     for agent, decision in zip(agents, decisions, strict=True):
         agent.decision, agent.multipliers = decision, decision.multipliers

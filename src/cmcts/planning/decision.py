@@ -31,12 +31,14 @@ class Decision:
     cost_values: NDArray[np.float64]  # [A, M] Q_C, by Monte Carlo on the planning model
     critic_mean: NDArray[np.float64] | None  # [A, M]
     critic_sigma: NDArray[np.float64] | None  # [A, M]
+    charges: NDArray[np.float64] | None  # [A, M] what each action takes from the budget, by expected accounting
     multipliers: NDArray[np.float64]  # [M] lambda at the end of the search
     iterations: int
     seconds: float
     tree_size: int
     tree_depth: int
     pruning: PruningSettings | None = None
+    cost_scale: NDArray[np.float64] | None = None  # [M] what the tolerance and sigma_max are shares of
     tree: Tree | None = None  # the whole tree, if it was asked for
 
     @property
@@ -60,8 +62,8 @@ class Decision:
 
         Below zero if nothing was safe: the debt stays.
         """
-        assert self.critic_mean is not None
-        return np.asarray((self.budget - np.maximum(0.0, self.critic_mean[self.action])) / discount)
+        assert self.charges is not None
+        return np.asarray((self.budget - self.charges[self.action]) / discount)
 
     def reason(self, action: int) -> str:
         """Why an action was refused, in words; empty if it was not."""
@@ -72,10 +74,13 @@ class Decision:
         return "; ".join(self._reason(action, int(m)) for m in np.flatnonzero(self.pruned_by[action]))
 
     def _reason(self, action: int, m: int) -> str:
-        assert self.critic_mean is not None and self.critic_sigma is not None and self.pruning is not None
+        assert self.critic_mean is not None and self.critic_sigma is not None
+        assert self.pruning is not None and self.cost_scale is not None
         mean, sigma, left = self.critic_mean[action, m], self.critic_sigma[action, m], self.budget[m]
+        scale = self.cost_scale[m]
         which = f"{self.model.cost_name(m)}: " if len(self.budget) > 1 else ""
-        if sigma > self.pruning.sigma_max or mean - self.pruning.tolerance <= left or mean <= FREE:
+        unsure = sigma > self.pruning.sigma_max * scale
+        if unsure or mean - self.pruning.tolerance * scale <= left or mean <= FREE * scale:
             return f"{which}immediate cost exceeds the {left:.3g} left"
         digits = next((k for k in (4, 5, 6) if f"{mean:.{k}g}" != f"{left:.{k}g}"), 7)  # what decides must be seen
         return f"{which}critic predicts {mean:.{digits}g} ± {sigma:.2g}, {left:.{digits}g} left"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cmcts.errors import InvalidInput
 
 
-def mixture(low: float, high: float, budget: float) -> tuple[float, float]:
+def two_action_mixture(low: float, high: float, budget: float) -> tuple[float, float]:
     """Probabilities of a cheap and a dear action whose expected cost comes as close to the budget as it can."""
     if high <= budget:
         return 0.0, 1.0
@@ -16,6 +16,24 @@ def mixture(low: float, high: float, budget: float) -> tuple[float, float]:
         return 1.0, 0.0
     dear = (budget - low) / (high - low)
     return 1.0 - dear, dear
+
+
+def worth_their_cost(
+    actions: NDArray[np.int64], rewards: NDArray[np.float64], costs: NDArray[np.float64], noise: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Those of some actions that no other of them makes pointless.
+
+    Pointless is what another action does for less (of no constraint more, of one really less) while earning as much,
+    as far as can be told: rewards [A] and costs [A, M] are estimates, and rewards are told apart beyond the sum of
+    `noise` [A] of the two.
+    """
+    kept = []
+    for action in actions:
+        cheaper = (costs[actions] <= costs[action]).all(axis=1) & (costs[actions] < costs[action]).any(axis=1)
+        as_good = rewards[actions] >= rewards[action] - (noise[actions] + noise[action])
+        if not (cheaper & as_good).any():
+            kept.append(action)
+    return np.array(kept, np.int64)
 
 
 def mixture_program(
@@ -26,7 +44,7 @@ def mixture_program(
     minimise sum_m (1 + lambda_m) over_m + lambda_m under_m
     subject to sum_a w_a Q_C,m(a) - over_m + under_m = c_hat_m, sum_a w_a = 1, everything >= 0.
 
-    Overspending weighs more than underspending; with one constraint its solution is `mixture`'s.
+    Overspending weighs more than underspending; with one constraint its solution is `two_action_mixture`'s.
     """
     from scipy.optimize import linprog  # slow to import, and only several constraints need it
 

@@ -82,10 +82,14 @@ class SafetyMonitor:
     def act(self, state: ArrayLike) -> int:
         """The policy's action if it is safe, else the planner's."""
         proposed = self._proposal(state)
-        # One simulation opens the root, where the critic judges every action.
-        verdict = self.planner.plan(state, self._agent.arrive(state), iterations=1)
+        budget = self._agent.arrive(state)
+        # One simulation opens the root, where the critic judges every action. It draws what a plan would draw, so that
+        # both judge alike where immediate costs are sampled.
+        draws = self._agent.rng.copy()
+        verdict = self.planner.plan(state, budget, iterations=1, rng=draws)
         reason = verdict.reason(proposed)
         if not reason:
+            self._agent.rng[:] = draws
             self._agent.decision = verdict
             return self._agent.override(proposed).action
         decision = self._agent.act(state)

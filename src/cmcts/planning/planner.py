@@ -1,66 +1,125 @@
-"""What every planner does, whatever it prunes and chooses: settings of the search, memory, time limits, batches.
+"""What every planner does, whatever it prunes and chooses: memory, time limits, batches.
 
 A planner is thread-safe, and the same seed gives the same decision whatever the threads, the batch or the order.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import os
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numba import config
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.compilation.content import uncompiled
-from cmcts.critic.ensemble import immediate_costs_only
-from cmcts.errors import expect
+from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
+from cmcts.errors import InvalidInput, expect
 from cmcts.model.interface import Model
 from cmcts.planning.decision import Decision
-from cmcts.planning.parallel import forked_map
+from cmcts.planning.parallel import side_by_side
 from cmcts.random import Stream, stream, uniform
 from cmcts.search.kernels import Rules
-from cmcts.search.pruning import LOWEST_MEAN, LOWEST_PESSIMISTIC, PruningSettings
+from cmcts.search.pruning import LOWEST_MEAN, LOWEST_PESSIMISTIC, ROUNDING, PruningSettings
 from cmcts.search.session import SearchSession
 from cmcts.search.settings import SearchSettings
 from cmcts.search.tree import PRUNED, ROOT
 
-Policy = NDArray[np.float64]  # [A] probabilities
+Probabilities = NDArray[np.float64]  # [A]
 
 _uniform = uncompiled(uniform)  # one draw a decision is not worth a compilation
 _CHUNK_SECONDS = 0.001  # a timed search looks at the clock about this often
 
 
+def _fixed(name: str, doc: str) -> Any:
+    """A setting that cannot be changed: searches that are under way, or wait for the next plan, rely on it."""
+
+    def refuse(planner: Planner, value: object) -> None:
+        raise AttributeError(f"expected {name} to be given to a new planner, got an assignment: it is fixed")
+
+    return property(lambda planner: getattr(planner, f"_{name}"), refuse, doc=doc)
+
+
 class Planner:
     """What the planners share: validation, memory, time limits and batches."""
 
-    def __init__(self, model: Model, search: SearchSettings | None = None) -> None:
-        self.model = model
-        self.search = search or SearchSettings()
-        self.critic = immediate_costs_only(model)
-        self.pruning: PruningSettings | None = None
+    model: Model = _fixed("model", "What is simulated.")
+    search: SearchSettings = _fixed("search", "How the tree is grown.")
+    critic: SafetyCritic = _fixed("critic", "What judges actions, where there is pruning.")
+    pruning: PruningSettings | None = _fixed("pruning", "What counts as unsafe; None for planners that prune nothing.")
+
+    def __init__(
+        self,
+        model: Model,
+        search: SearchSettings | None = None,
+        *,
+        critic: SafetyCritic | None = None,
+        pruning: PruningSettings | None = None,
+    ) -> None:
+        self._model = model
+        self._search = search or SearchSettings()
+        self._critic = critic or immediate_costs_only(model)
+        self._pruning = pruning
+        self._critic.validate_for(model)
         self._idle: list[SearchSession] = []
+        self._has_searched = False
         self._lock = threading.Lock()
 
     @property
     def charges_expected_costs(self) -> bool:
-        """Whether a step takes from the budget what it was expected to cost, instead of what it did."""
+        """Whether a step takes from the budget what the critic expected it to cost, instead of what it did."""
         return self.pruning is not None and self.pruning.accounting == "expected"
 
-    def least_costs(self, state: ArrayLike) -> NDArray[np.float64]:
-        """V(s), [M]: the least that must still be spent from `state` on, as the critic sees it; never below 0."""
+    @property
+    def least_budget(self) -> NDArray[np.float64]:
+        """[M] the least that can be left: 0, or minus the tolerance where expected accounting has granted it."""
+        if self.pruning is None or not self.charges_expected_costs:
+            return np.zeros(self.model.cost_count)
+        return -self.pruning.tolerance * np.asarray(self.critic.cost_scale)
+
+    def least_charges(self, state: ArrayLike, rng: Stream) -> NDArray[np.float64]:
+        """V(s), [M]: the least that any action in `state` takes from the budget, by expected accounting."""
         checked = self.model.validate_state(state)
-        mean, _ = self.critic(self.model.feature_vector(checked))
-        return np.asarray(np.maximum(0.0, mean[self.model.legal(checked)].min(axis=0)), np.float64)
+        session = self._borrow()
+        try:
+            return session.least_charges(checked, rng)
+        finally:
+            self._give_back(session)
+
+    def immediate_costs(self, state: ArrayLike, action: int, rng: Stream) -> NDArray[np.float64]:
+        """E[c(s, a)], [M]: what the planning model expects an action to cost at once."""
+        checked = self.model.validate_state(state)
+        session = self._borrow()
+        try:
+            return session.immediate_costs(checked, action, rng)
+        finally:
+            self._give_back(session)
+
+    def next_budget(self, decision: Decision, paid: NDArray[np.float64], rng: Stream) -> NDArray[np.float64]:
+        """[M] what is left after the decision's action cost `paid`, in discounted units of the next step.
+
+        By expected accounting that is still without what the next state needs: `least_charges` of it is to be added.
+        """
+        if self.charges_expected_costs:
+            return decision.slack(self.search.discount)
+        return decision.next_budget(paid, self.search.discount)
 
     def initial_multipliers(self) -> NDArray[np.float64]:
         """lambda at the start of an episode."""
         return np.zeros(self.model.cost_count)
+
+    def _validate_budget(self, budget: ArrayLike) -> NDArray[np.float64]:
+        """[M] what is left; not below 0, but for a tolerance that was granted before."""
+        least = self.least_budget
+        if not least.any():
+            return self.model.validate_costs(budget, "budget")
+        left = self.model.validate_numbers(budget, "budget")
+        if (left < least * (1.0 + ROUNDING)).any():
+            raise InvalidInput(f"expected budget >= {least.tolist()}, got {budget!r}")
+        return left
 
     def _rules(self) -> Rules:
         search, pruning = self.search, self.pruning or PruningSettings()
@@ -119,8 +178,7 @@ class Planner:
             )
         finally:
             if not keep_tree:
-                with self._lock:
-                    self._idle.append(session)
+                self._give_back(session)
         return decision
 
     def plan_in(
@@ -138,7 +196,7 @@ class Planner:
     ) -> Decision:
         """Plan in a session of the caller's own; with `after`, keep the subtree that this action led to."""
         began = time.perf_counter()
-        left = self.model.validate_costs(budget, "budget")
+        left = self._validate_budget(budget)
         weights = self.initial_multipliers() if multipliers is None else multipliers
         weights = self.model.validate_costs(weights, "multipliers")
         if iterations is None and seconds is None:
@@ -187,43 +245,21 @@ class Planner:
                 multipliers=weights[index],
             )
 
-        return self.side_by_side(plan_one, count, threads, draws)
+        return side_by_side(self, plan_one, count, threads, draws)
 
-    def side_by_side(
-        self, plan_one: Callable[[int], Decision], count: int, threads: int | None, draws: Sequence[Stream] | None
-    ) -> list[Decision]:
-        """`plan_one` of 0 ... count - 1, over all cores: in threads, or in processes if the search is not compiled.
+    @property
+    def runs_compiled(self) -> bool:
+        """Whether searches are compiled, as far as is known: the first one tells."""
+        return self.model.compiles and self.critic.compiles and not config.DISABLE_JIT
 
-        `draws` are the streams that `plan_one` advances: a process hands back how far it came. Without them, the
-        caller needs what else `plan_one` does, and an uncompiled search goes one by one.
-        """
-        expect(threads is None or threads >= 1, "threads >= 1", threads)
-        workers = min(threads or os.cpu_count() or 1, max(count, 1))
-        if workers == 1:
-            return [plan_one(index) for index in range(count)]
-        # The first search tells whether the model compiles, and warns from here if it does not.
-        first = [] if self._idle else [plan_one(0)]
-        rest = range(len(first), count)
-        if self.model.compiles and self.critic.compiles and not config.DISABLE_JIT:
-            with ThreadPoolExecutor(workers) as pool:
-                return first + list(pool.map(plan_one, rest))
-        if draws is None:
-            return first + [plan_one(index) for index in rest]
-
-        def plan_apart(k: int) -> tuple[Decision, Stream]:
-            """What of a decision can be sent from process to process, and how far its stream has come."""
-            bare = dataclasses.replace(plan_one(rest[k]), model=None)  # type: ignore[arg-type]
-            return bare, draws[rest[k]]
-
-        decisions = []
-        for index, (decision, advanced) in zip(rest, forked_map(plan_apart, len(rest), workers), strict=True):
-            draws[index][:] = advanced
-            decisions.append(dataclasses.replace(decision, model=self.model))
-        return first + decisions
+    @property
+    def has_searched(self) -> bool:
+        """Whether this planner has decided before, and so knows whether its searches are compiled."""
+        return self._has_searched
 
     def session(self) -> SearchSession:
         """A search of the caller's own, for `plan_in`."""
-        return SearchSession(self.model, self.critic, self._rules(), self.search.max_nodes)
+        return SearchSession(self.model, self.critic, self._rules(), self.critic.cost_scale, self.search.max_nodes)
 
     def warm_up(self, threads: int = 1) -> None:
         """Get ready to decide on time: load or compile the search, and touch the memory of `threads` searches at once.
@@ -246,6 +282,10 @@ class Planner:
                 return self._idle.pop()
         return self.session()
 
+    def _give_back(self, session: SearchSession) -> None:
+        with self._lock:
+            self._idle.append(session)
+
     def _run_until(self, session: SearchSession, deadline: float, iterations: int | None) -> None:
         chunk = 1  # a slow model may take long for one simulation; what it takes says how many fit
         while iterations is None or session.iterations < iterations:
@@ -259,11 +299,12 @@ class Planner:
             rate = chunk / max(now - before, 1e-9)
             chunk = max(1, int(rate * min(_CHUNK_SECONDS, deadline - now)))
 
-    def _policy(self, session: SearchSession, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Policy:
+    def _policy(self, session: SearchSession, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Probabilities:
         """Root probabilities: all on the best penalised value among the open actions."""
         return _one(int(np.argmax(np.where(open_, values, -np.inf))), len(values))
 
     def _decide(self, session: SearchSession, seconds: float, keep_tree: bool) -> Decision:
+        self._has_searched = True
         model, tree = self.model, session.tree
         raw_visits = tree.action_visits[ROOT].astype(np.int64)
         legal = np.zeros(model.action_count, np.bool_)
@@ -300,12 +341,14 @@ class Planner:
             cost_values=costs,
             critic_mean=mean,
             critic_sigma=sigma,
+            charges=tree.charges[ROOT].reshape(shape).copy() if self.charges_expected_costs else None,
             multipliers=session.multipliers.copy(),
             iterations=session.iterations,
             seconds=seconds,
             tree_size=int(tree.count[0]),
             tree_depth=int(tree.peak_depth[0]),
             pruning=self.pruning,
+            cost_scale=np.asarray(self.critic.cost_scale),
             tree=tree if keep_tree else None,
         )
 
@@ -317,7 +360,7 @@ def _rows(values: ArrayLike, count: int, name: str) -> NDArray[np.float64]:
     return array.reshape(count, -1) if count else np.zeros((0, 1))
 
 
-def _one(action: int, actions: int) -> Policy:
+def _one(action: int, actions: int) -> Probabilities:
     policy = np.zeros(actions)
     policy[action] = 1.0
     return policy

@@ -9,17 +9,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmcts.critic.ensemble import SafetyCritic
+from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
 from cmcts.errors import InvalidInput, expect
 from cmcts.model.interface import Model
-from cmcts.planning.mixtures import mixture, mixture_program
-from cmcts.planning.planner import Planner, Policy
+from cmcts.planning.decision import Decision
+from cmcts.planning.mixtures import mixture_program, two_action_mixture, worth_their_cost
+from cmcts.planning.planner import Planner, Probabilities
+from cmcts.random import Stream
 from cmcts.search.kernels import Rules
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.session import SearchSession
@@ -30,8 +34,16 @@ from cmcts.search.tree import ROOT
 class PenalizedMCTS(Planner):
     """MCTS on the penalised reward r - lambda c, with lambda fixed (Definition 2 of the paper)."""
 
-    def __init__(self, model: Model, multiplier: ArrayLike, search: SearchSettings | None = None) -> None:
-        super().__init__(model, search)
+    def __init__(
+        self,
+        model: Model,
+        multiplier: ArrayLike,
+        search: SearchSettings | None = None,
+        *,
+        critic: SafetyCritic | None = None,
+        pruning: PruningSettings | None = None,
+    ) -> None:
+        super().__init__(model, search, critic=critic, pruning=pruning)
         self._multipliers = model.validate_costs(multiplier, "multiplier")
 
     def initial_multipliers(self) -> NDArray[np.float64]:
@@ -54,10 +66,8 @@ class CMCTS(PenalizedMCTS):
         pruning: PruningSettings | None = None,
         multiplier: ArrayLike | None = None,
     ) -> None:
-        super().__init__(model, np.zeros(model.cost_count) if multiplier is None else multiplier, search)
-        critic.validate_for(model)
-        self.critic = critic
-        self.pruning = pruning or PruningSettings()
+        weights = np.zeros(model.cost_count) if multiplier is None else multiplier
+        super().__init__(model, weights, search, critic=critic, pruning=pruning or PruningSettings())
 
     @classmethod
     def load(cls, folder: str | Path, model: Model | None = None) -> CMCTS:
@@ -85,55 +95,91 @@ class CMCTS(PenalizedMCTS):
 
 @dataclass(frozen=True)
 class CCMCPSettings:
-    """The online search for the multiplier."""
+    """The online search for the multiplier, and what is made of it."""
 
     initial_multiplier: float = 2.0
-    """lambda at the start of an episode; later steps go on from the last one."""
+    """lambda at the start of an episode, in units of reward a cost scale; later steps go on from the last one."""
     maximum_multiplier: float = 30.0
-    """The largest lambda that is tried."""
+    """The largest lambda that is tried, in the same units."""
     tie_band: float = 0.1
     """Root actions within this times the sum of their sqrt(log(n + 1) / (n + 1)) of the best count as equally good."""
+    ties: Literal["earn", "spend"] = "earn"
+    """Of equally good actions, mix in a dearer one only if it earns more, or (as published) up to the budget."""
+    charge: Literal["expected", "larger", "paid"] = "larger"
+    """What a step takes from the budget: the cost that the model expected at once, which keeps the budget on average
+    where the world follows the model; the larger of that and what was paid, where it may not; or (as published) what
+    was paid, which lets everybody who was lucky keep the whole budget."""
 
     def __post_init__(self) -> None:
         expect(self.maximum_multiplier > 0, "maximum_multiplier > 0", self.maximum_multiplier)
         within = 0 <= self.initial_multiplier <= self.maximum_multiplier
         expect(within, f"initial_multiplier in [0, {self.maximum_multiplier}]", self.initial_multiplier)
         expect(self.tie_band >= 0, "tie_band >= 0", self.tie_band)
+        expect(self.ties in ("earn", "spend"), 'ties to be "earn" or "spend"', self.ties)
+        expect(
+            self.charge in ("expected", "larger", "paid"), 'charge to be "expected", "larger" or "paid"', self.charge
+        )
+
+    @classmethod
+    def published(cls) -> CCMCPSettings:
+        """The rules of the published CC-POMCP program."""
+        return cls(ties="spend", charge="paid")
 
 
 class CCMCP(Planner):
     """CC-MCP (Lee et al. 2018): lambda follows the root's cost estimate during the search.
 
-    The decision is stochastic: among the root actions that are as good as the best one, the cheapest and the dearest
-    are mixed so that the expected cost meets the budget. With several constraints, a linear program does the same.
+    The decision is stochastic: among the root actions that are as good as the best one, a cheap and a dear one are
+    mixed so that the expected cost meets the budget. With several constraints, a linear program does the same.
     """
 
     def __init__(
-        self, model: Model, search: SearchSettings | None = None, settings: CCMCPSettings | None = None
+        self,
+        model: Model,
+        search: SearchSettings | None = None,
+        settings: CCMCPSettings | None = None,
+        *,
+        cost_scale: Sequence[float] = (),
     ) -> None:
-        super().__init__(model, search)
-        self.settings = settings or CCMCPSettings()
+        scale = model.validate_costs(cost_scale or np.ones(model.cost_count), "cost_scale")
+        expect(bool((scale > 0).all()), "cost_scale > 0", cost_scale)
+        super().__init__(model, search, critic=immediate_costs_only(model, tuple(scale.tolist())))
+        self._settings = settings or CCMCPSettings()
+
+    @property
+    def settings(self) -> CCMCPSettings:
+        """The online search for the multiplier."""
+        return self._settings
 
     def initial_multipliers(self) -> NDArray[np.float64]:
         """lambda_0."""
-        return np.full(self.model.cost_count, self.settings.initial_multiplier)
+        return self.settings.initial_multiplier / np.asarray(self.critic.cost_scale)
+
+    def next_budget(self, decision: Decision, paid: NDArray[np.float64], rng: Stream) -> NDArray[np.float64]:
+        """What is left after the decision's action, by the rule that the settings name."""
+        if self.settings.charge != "paid":
+            expected = self.immediate_costs(decision.state, decision.action, rng)
+            paid = expected if self.settings.charge == "expected" else np.maximum(paid, expected)
+        return super().next_budget(decision, paid, rng)
 
     def _rules(self) -> Rules:
         return super()._rules()._replace(tune_multipliers=True, multiplier_max=float(self.settings.maximum_multiplier))
 
-    def _policy(self, session: SearchSession, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Policy:
-        visits = session.tree.action_visits[ROOT].astype(np.float64)
+    def _policy(self, session: SearchSession, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Probabilities:
+        visits = np.maximum(session.tree.action_visits[ROOT].astype(np.float64), 0.0)
+        noise = self.settings.tie_band * np.sqrt(np.log(visits + 1.0) / (visits + 1.0))
         best = int(np.argmax(np.where(open_, values, -np.inf)))
-        band = np.sqrt(np.log(np.maximum(visits, 0) + 1.0) / (np.maximum(visits, 0) + 1.0))
-        near = np.abs(values - values[best]) <= self.settings.tie_band * (band + band[best])
-        ties = np.flatnonzero(open_ & near)
+        ties = np.flatnonzero(open_ & (np.abs(values - values[best]) <= noise + noise[best]))
         costs = session.tree.cost_values[ROOT].reshape(-1, self.model.cost_count)
+        if self.settings.ties == "earn":
+            ties = worth_their_cost(ties, session.tree.reward_values[ROOT], costs, noise)
         policy = np.zeros(len(values))
         if self.model.cost_count == 1:
             low, high = ties[np.argmin(costs[ties, 0])], ties[np.argmax(costs[ties, 0])]
-            policy[[low, high]] = mixture(costs[low, 0], costs[high, 0], session.budget[0])
+            policy[[low, high]] = two_action_mixture(costs[low, 0], costs[high, 0], session.budget[0])
             if low == high:
                 policy[low] = 1.0
         else:
-            policy[ties] = mixture_program(costs[ties], session.budget, session.multipliers)
+            scale = np.asarray(self.critic.cost_scale)
+            policy[ties] = mixture_program(costs[ties] / scale, session.budget / scale, session.multipliers * scale)
         return policy

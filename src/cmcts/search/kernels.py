@@ -16,8 +16,17 @@ from typing import NamedTuple
 import numpy as np
 
 from cmcts.compilation.content import entry_point, kernel
-from cmcts.random import below, spread
-from cmcts.search.pruning import ROUNDING, charge_expected, immediate_costs, prune, trusted
+from cmcts.random import below, stratify
+from cmcts.search.pruning import (
+    ROUNDING,
+    charge_expected,
+    find_floors,
+    immediate_costs,
+    least_charges,
+    lowered,
+    prune,
+    settle,
+)
 from cmcts.search.tree import ILLEGAL, NO_NODE, ROOT, add_node, find_child
 from cmcts.search.workspace import remembered
 
@@ -177,7 +186,8 @@ def select(model, params, tree, multipliers, rules, work, rng):
         else:
             stream = rng[0]
             if rules.stratified:
-                spread(rng, tree.salt[0], node * tree.action_visits.shape[1] + action, tree.action_visits[node, action])
+                series = node * tree.action_visits.shape[1] + action
+                stratify(rng, tree.salt[0], series, tree.action_visits[node, action])
             reward, terminal = take_step(
                 model, params, tree.states[node], action, rng, work.state, work.discounts[depth], work.path_costs, work
             )
@@ -217,50 +227,61 @@ def expand(model, params, critic, critic_params, tree, node, budget, rules, work
     if rules.use_critic and count > 0:
         model.features(params, tree.states[node], work.features)
         critic.predict(critic_params, work.features, work.scratch, tree.critic_mean[node], tree.critic_sigma[node])
-        if rules.expected_accounting and node != ROOT:
-            charge_expected(tree, node, count, work)
-        prune(model, params, tree, node, count, budget, rules, work, rng)
+        find_floors(model, params, tree.states[node], count, rules, work, rng)
+        if rules.expected_accounting:
+            charge_expected(tree, node, count, rules, work)
+        prune(tree, node, count, budget, rules, work)
 
 
 @kernel
-def affordable(model, params, state, action, slot, leaf_depth, scale, budget, rules, work, rng):
-    """Whether a rollout that has spent C_path and `work.spent` can pay for this step.
+def overrun(model, params, state, action, slot, leaf_depth, scale, budget, rules, work, rng):
+    """By how much this step exceeds what a rollout that has spent C_path and `work.spent` has left.
 
-    That is its expected cost now, or what the critic expects it to cost in the end if rollouts are guarded.
+    In units of the cost scale, for the constraint that it exceeds most; at most 0 if it can be paid for. The step's
+    cost is what is expected now, or what the critic expects it to cost in the end if rollouts are guarded.
     """
     immediate_costs(model, params, state, action, rules, rng, work.sample_state, work.costs, work.floor)
     constraints = budget.shape[0]
+    worst = -math.inf
     for m in range(constraints):
         prediction = work.floor[m]
         if rules.guarded_rollout:
             mean = np.float64(work.memo.mean[slot, action * constraints + m])
             sigma = np.float64(work.memo.sigma[slot, action * constraints + m])
-            prediction = trusted(mean, sigma, prediction, rules)
+            prediction = lowered(mean, sigma, prediction, work.cost_scale[m], rules)
         total = work.path_costs[m] + work.discounts[leaf_depth] * (work.spent[m] + scale * prediction)
-        if total > budget[m] + ROUNDING:
-            return False
-    return True
+        worst = max(worst, (total - budget[m]) / work.cost_scale[m])
+    return worst
 
 
 @entry_point  # not inlined: it is large, and rollouts that do not need it are faster without it
 def thrifty_action(model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng):
-    """The rollout policy's action if it is affordable, else a random one that is, else NO_NODE."""
+    """The rollout policy's action if it is affordable, else a random one that is, else the least unaffordable one.
+
+    A rollout that stopped where nothing is affordable would value the rest at 0: where steps cost reward, dead ends
+    would be attractive.
+    """
     slot = 0
     if rules.guarded_rollout:
         slot = remembered(model, params, critic, critic_params, state, work)
+    best, least = NO_NODE, math.inf
     if rules.own_rollout:
-        action = model.rollout_action(params, state, rng)
-        if affordable(model, params, state, action, slot, leaf_depth, scale, budget, rules, work, rng):
-            return action
+        best = model.rollout_action(params, state, rng)
+        least = overrun(model, params, state, best, slot, leaf_depth, scale, budget, rules, work, rng)
+        if least <= ROUNDING:
+            return best
     count = model.legal_actions(params, state, work.legal)
     while count > 0:
         pick = below(rng, count)
         action = work.legal[pick]
-        if affordable(model, params, state, action, slot, leaf_depth, scale, budget, rules, work, rng):
+        over = overrun(model, params, state, action, slot, leaf_depth, scale, budget, rules, work, rng)
+        if over <= ROUNDING:
             return action
+        if over < least - ROUNDING:
+            best, least = action, over
         count -= 1
         work.legal[pick] = work.legal[count]
-    return NO_NODE
+    return best
 
 
 @kernel
@@ -287,11 +308,11 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
     else:
         for _ in range(leaf_depth, rules.horizon):
             if rules.thrifty_rollout:
+                if not is_finite(state):
+                    break
                 action = thrifty_action(
                     model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng
                 )
-                if action == NO_NODE:
-                    break
             else:
                 action = model.rollout_action(params, state, rng)
             reward, terminal = take_step(model, params, state, action, rng, next_state, scale, work.spent, work)
@@ -336,11 +357,12 @@ def greedy_root_action(tree, multipliers):
 
 
 @kernel
-def tune_multipliers(tree, budget, multipliers, iteration, rules):
+def tune_multipliers(tree, budget, multipliers, iteration, rules, work):
     """CC-MCP's dual step: lambda += g / max_m |g_m| / (i + 1), clipped, with g = Q_C(root, greedy action) - c_hat.
 
     With one constraint that is lambda += sign(g) / (i + 1). The signs of several, each by itself, would not do:
-    two actions with gaps (+, -) and (-, +) then balance wherever their values tie, at the wrong multipliers.
+    two actions with gaps (+, -) and (-, +) then balance wherever their values tie, at the wrong multipliers. Gaps are
+    in units of the cost scale, and lambda in units of reward a cost scale.
     """
     greedy = greedy_root_action(tree, multipliers)
     if greedy == NO_NODE:
@@ -348,13 +370,14 @@ def tune_multipliers(tree, budget, multipliers, iteration, rules):
     constraints = budget.shape[0]
     largest = 0.0
     for m in range(constraints):
-        largest = max(largest, abs(tree.cost_values[ROOT, greedy * constraints + m] - budget[m]))
+        gap = (tree.cost_values[ROOT, greedy * constraints + m] - budget[m]) / work.cost_scale[m]
+        largest = max(largest, abs(gap))
     if largest == 0.0:
         return
     for m in range(constraints):
-        gap = tree.cost_values[ROOT, greedy * constraints + m] - budget[m]
-        moved = multipliers[m] + gap / largest / (iteration + 1.0)
-        multipliers[m] = min(rules.multiplier_max, max(0.0, moved))
+        gap = (tree.cost_values[ROOT, greedy * constraints + m] - budget[m]) / work.cost_scale[m]
+        moved = multipliers[m] * work.cost_scale[m] + gap / largest / (iteration + 1.0)
+        multipliers[m] = min(rules.multiplier_max, max(0.0, moved)) / work.cost_scale[m]
 
 
 @kernel
@@ -369,6 +392,10 @@ def simulate(model, params, critic, critic_params, tree, budget, multipliers, ru
         tree.visits[leaf] += 1
         if not terminal and depth < rules.horizon:
             expand(model, params, critic, critic_params, tree, leaf, budget, rules, work, rng)
+    elif rules.use_critic and rules.expected_accounting and not terminal and depth < rules.horizon:
+        # The tree is full: the leaf is charged as if it had been added.
+        least_charges(model, params, critic, critic_params, work.state, rules, work, rng)
+        settle(tree, work.path_nodes[depth - 1], work.path_actions[depth - 1], work)
     if not terminal:
         for _ in range(rules.rollouts):
             returned = rollout(model, params, critic, critic_params, depth, budget, rules, work, rng)
@@ -386,4 +413,4 @@ def run(model, params, critic, critic_params, tree, budget, multipliers, rules, 
         if work.fault[0] != 0.0:
             return
         if rules.tune_multipliers:
-            tune_multipliers(tree, budget, multipliers, iteration, rules)
+            tune_multipliers(tree, budget, multipliers, iteration, rules, work)

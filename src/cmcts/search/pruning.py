@@ -15,10 +15,14 @@ switched off by the settings in brackets:
 * `tolerance` [0]: Q is lowered by this much before it is compared. The authors round Q to one decimal, a tolerance of
   about 0.05: without any, a first measurement that costs exactly the whole budget is pruned by the critic's noise.
   Predictions of at most FREE count as 0 whatever the tolerance: with nothing left, what is free must stay possible.
+  (Not by expected accounting, where what is compared is also charged: many small risks would be taken for nothing.)
 * `cost_floor` [False]: costs are never negative, so Q(s, a) >= E[c(s, a)], and the model knows the right-hand side. The
   floor holds for predictions that are unsure as well, where the paper keeps the action unseen.
 * `fallback` ["lowest_mean"]: what to keep when every legal action is unsafe. The lowest mean trusts predictions that
   were just thrown away as unsure; "lowest_pessimistic" takes the lowest mean + sigma, floored.
+
+`tolerance`, `sigma_max` and FREE are shares of a *cost scale*, one number a constraint that comes with the critic: the
+same problem in other units is the same problem.
 
 `accounting` says what C_path, and so what is left of the budget, is made of. "paid" is the paper's: what was really
 paid. That keeps every single episode within the budget as long as no cost is larger than what is left. Where one can be
@@ -29,7 +33,10 @@ to s' leaves
     b' = V(s') + (b - Q(s, a)) / gamma,
 
 so that E[c + gamma b'] = b, by Q's own equation Q(s, a) = E[c + gamma V(s')]. Who takes only actions with Q(s, a) <= b
-keeps b >= V(s) at every step, and if Q is right, the expected cost of it all is at most the budget.
+keeps b >= V(s) at every step, and if Q is right, the expected cost of it all is at most the budget. Here the tolerance
+lowers Q and V alike, which grants it once, for the whole episode: b' may fall to V(s') - tolerance, and the expected
+cost is at most the budget plus the tolerance. Were Q lowered and V not, it would be granted anew at every step; were
+neither lowered where the budget is charged, what was admitted could not be paid for, and nothing would be safe.
 """
 
 from __future__ import annotations
@@ -42,13 +49,14 @@ import numpy as np
 
 from cmcts.compilation.content import entry_point, kernel
 from cmcts.errors import expect
-from cmcts.search.tree import PRUNED
+from cmcts.search.tree import PRUNED, ROOT
+from cmcts.search.workspace import remembered
 
 Accounting = Literal["paid", "expected"]
 ACCOUNTINGS: tuple[Accounting, ...] = get_args(Accounting)
 LOWEST_MEAN, LOWEST_PESSIMISTIC = 0, 1
-FREE = 0.02  # no critic tells so little from nothing
-ROUNDING = 1e-9  # totals that equal the budget but for rounding are within it
+FREE = 0.02  # of the cost scale: no critic tells so little from nothing
+ROUNDING = 1e-9  # of the cost scale: totals that equal the budget but for rounding are within it
 
 
 @dataclass(frozen=True)
@@ -56,9 +64,10 @@ class PruningSettings:
     """What counts as unsafe, and what to do when everything is."""
 
     sigma_max: float = 0.5
-    """Predictions with a larger standard deviation across the ensemble are not trusted."""
+    """Predictions whose standard deviation across the ensemble is a larger share of the cost scale are not trusted."""
     tolerance: float = 0.05
-    """A trusted prediction is lowered by this much before it is compared with the budget; one of at most 0.02 is 0."""
+    """A trusted prediction is lowered by this share of the cost scale before it is compared with the budget; one of at
+    most 0.02 is 0."""
     cost_floor: bool = True
     """Never predict less than the model's own expected immediate cost, trusted or not."""
     fallback: Literal["lowest_pessimistic", "lowest_mean"] = "lowest_pessimistic"
@@ -94,57 +103,106 @@ def immediate_costs(model, params, state, action, rules, rng, next_state, costs,
 
 
 @kernel
-def trusted(mean, sigma, floor, rules):
-    """The prediction that is compared with the budget: the floor alone if the ensemble is unsure."""
-    if sigma > rules.sigma_max:
+def lowered(mean, sigma, floor, cost_scale, rules):
+    """The prediction that is compared with the budget: the floor alone if the ensemble is unsure.
+
+    By expected accounting the floor is lowered as well, because what is compared is also what is charged.
+    """
+    sure = sigma <= rules.sigma_max * cost_scale
+    tolerance, free = rules.tolerance * cost_scale, FREE * cost_scale
+    if rules.expected_accounting:
+        believed = max(floor, 0.0)
+        return (max(mean, believed) if sure else believed) - tolerance
+    if not sure:
         return floor
-    tolerance = max(rules.tolerance, FREE) if mean <= FREE else rules.tolerance
-    return max(mean - tolerance, floor)
+    return max(mean - (max(tolerance, free) if mean <= free else tolerance), floor)
 
 
 @kernel
-def charge_expected(tree, node, count, work):
+def find_floors(model, params, state, count, rules, work, rng):
+    """The least that each of the `count` legal actions in `work.legal` can be predicted to cost, into `work.floors`."""
+    constraints = work.costs.shape[0]
+    for k in range(count):
+        action = work.legal[k]
+        if rules.cost_floor:
+            immediate_costs(model, params, state, action, rules, rng, work.sample_state, work.costs, work.floor)
+        for m in range(constraints):
+            work.floors[action * constraints + m] = work.floor[m] if rules.cost_floor else -math.inf
+
+
+@kernel
+def charge_expected(tree, node, count, rules, work):
     """C_path of `node` by expected accounting: C_path(s') = C_path(s) + gamma^t (Q(s, a) - gamma V(s')).
 
-    The critic's row of `node` and its `count` legal actions in `work.legal` are filled; the root has spent nothing.
+    The critic's rows of `node`, its `count` legal actions in `work.legal` and their floors are filled. The root has
+    spent nothing: what it has left was settled before the search.
     """
-    parent, action = tree.parent[node], tree.parent_action[node]
     constraints = work.path_costs.shape[0]
-    before, now = work.discounts[tree.depth[parent]], work.discounts[tree.depth[node]]
     for m in range(constraints):
-        least = math.inf
-        for k in range(count):
-            least = min(least, np.float64(tree.critic_mean[node, work.legal[k] * constraints + m]))
-        expected = max(0.0, np.float64(tree.critic_mean[parent, action * constraints + m]))
-        tree.path_costs[node, m] = tree.path_costs[parent, m] + before * expected - now * max(0.0, least)
-        work.path_costs[m] = tree.path_costs[node, m]
+        work.least[m] = math.inf
+    for k in range(count):
+        for m in range(constraints):
+            column = work.legal[k] * constraints + m
+            mean, sigma = np.float64(tree.critic_mean[node, column]), np.float64(tree.critic_sigma[node, column])
+            charge = lowered(mean, sigma, work.floors[column], work.cost_scale[m], rules)
+            tree.charges[node, column] = charge
+            work.least[m] = min(work.least[m], charge)
+    if node != ROOT:
+        settle(tree, tree.parent[node], tree.parent_action[node], work)
+        for m in range(constraints):
+            tree.path_costs[node, m] = work.path_costs[m]
 
 
 @kernel
-def prune(model, params, tree, node, count, budget, rules, work, rng):
-    """Mark the unsafe ones among the `count` legal actions in `work.legal`; the critic's rows of `node` are filled."""
+def settle(tree, parent, action, work):
+    """C_path of a state that `action` led to from `parent`, and whose V is in `work.least`, into `work.path_costs`."""
+    constraints = work.path_costs.shape[0]
+    before, now = work.discounts[tree.depth[parent]], work.discounts[tree.depth[parent] + 1]
+    for m in range(constraints):
+        expected = tree.charges[parent, action * constraints + m]
+        work.path_costs[m] = tree.path_costs[parent, m] + before * expected - now * work.least[m]
+
+
+@kernel
+def least_charges(model, params, critic, critic_params, state, rules, work, rng):
+    """V(s) of a state that is not in the tree, as expected accounting has it, into `work.least`."""
+    constraints = work.costs.shape[0]
+    slot = remembered(model, params, critic, critic_params, state, work)
+    count = model.legal_actions(params, state, work.legal)
+    find_floors(model, params, state, count, rules, work, rng)
+    for m in range(constraints):
+        work.least[m] = math.inf
+        for k in range(count):
+            column = work.legal[k] * constraints + m
+            mean, sigma = np.float64(work.memo.mean[slot, column]), np.float64(work.memo.sigma[slot, column])
+            charge = lowered(mean, sigma, work.floors[column], work.cost_scale[m], rules)
+            work.least[m] = min(work.least[m], charge)
+
+
+@kernel
+def prune(tree, node, count, budget, rules, work):
+    """Mark the unsafe ones among the `count` legal actions in `work.legal`.
+
+    The critic's rows of `node` and the floors of its actions are filled.
+    """
     constraints = budget.shape[0]
     scale = work.discounts[tree.depth[node]]
     kept = 0
     best = math.inf
     for k in range(count):
         action = work.legal[k]
-        if rules.cost_floor:
-            immediate_costs(
-                model, params, tree.states[node], action, rules, rng, work.sample_state, work.costs, work.floor
-            )
         pruned_by = 0
         worst = -math.inf
         for m in range(constraints):
-            mean = np.float64(tree.critic_mean[node, action * constraints + m])
-            sigma = np.float64(tree.critic_sigma[node, action * constraints + m])
-            floor = work.floor[m] if rules.cost_floor else -math.inf
-            prediction = trusted(mean, sigma, floor, rules)
-            if tree.path_costs[node, m] + scale * prediction > budget[m] + ROUNDING:
+            column = action * constraints + m
+            mean, sigma = np.float64(tree.critic_mean[node, column]), np.float64(tree.critic_sigma[node, column])
+            floor, left = work.floors[column], budget[m] - tree.path_costs[node, m]
+            prediction = lowered(mean, sigma, floor, work.cost_scale[m], rules)
+            if scale * prediction - left > ROUNDING * work.cost_scale[m]:
                 pruned_by |= 1 << m
             if rules.fallback == LOWEST_PESSIMISTIC:
-                mean = max(mean + sigma, floor)  # type: ignore[assignment]
-            worst = max(worst, tree.path_costs[node, m] + scale * mean - budget[m])
+                mean = max(mean + sigma, floor)
+            worst = max(worst, (scale * mean - left) / work.cost_scale[m])
         tree.pruned_by[node, action] = pruned_by
         work.overrun[action] = worst
         best = min(best, worst)
@@ -167,4 +225,5 @@ def reprune(model, params, tree, budget, rules, work, rng):
         for k in range(count):
             if tree.action_visits[node, work.legal[k]] == PRUNED:
                 tree.action_visits[node, work.legal[k]] = np.int32(0)
-        prune(model, params, tree, node, count, budget, rules, work, rng)
+        find_floors(model, params, tree.states[node], count, rules, work, rng)
+        prune(tree, node, count, budget, rules, work)

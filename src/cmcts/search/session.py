@@ -5,6 +5,7 @@ The same memory serves search after search. A model that Numba cannot compile ru
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from cmcts.search.tree import NO_NODE, ROOT, Tree, add_node, allocate, find_chil
 from cmcts.search.workspace import workspace
 
 _add_node, _find_child, _next_uint64 = uncompiled(add_node), uncompiled(find_child), uncompiled(next_uint64)
+_immediate_costs, _least_charges = uncompiled(pruning.immediate_costs), uncompiled(pruning.least_charges)
 
 
 class Critic(Protocol):
@@ -58,7 +60,9 @@ class SearchSession:
     Memory grows to what the largest search needs, and not beyond: `max_nodes` bounds what tree reuse adds to it.
     """
 
-    def __init__(self, model: Model, critic: Critic, rules: Rules, max_nodes: int = 1 << 17) -> None:
+    def __init__(
+        self, model: Model, critic: Critic, rules: Rules, cost_scale: Sequence[float], max_nodes: int = 1 << 17
+    ) -> None:
         self.model, self.critic, self.rules, self.max_nodes = model, critic, rules, max_nodes
         self.work = workspace(
             model.state_size,
@@ -69,6 +73,7 @@ class SearchSession:
             rules.horizon,
             rules.discount,
         )
+        self.work.cost_scale[:] = cost_scale
         self._portable = {id(params): portable(params) for params in (model.params, critic.params)}
         self.tree = self._allocate(2)
         self._spare = self.tree  # a second tree takes turns with the first once a subtree is to be kept
@@ -174,6 +179,32 @@ class SearchSession:
         if self.work.fault[0]:
             self.model.raise_fault(self.work.fault)
         self.iterations += iterations
+
+    def least_charges(self, state: NDArray[np.float64], rng: Stream) -> NDArray[np.float64]:
+        """[M] V(s) by expected accounting; one state is not worth a compilation."""
+        model, critic = self.model, self.critic
+        with np.errstate(over="ignore"):
+            _least_charges(
+                model.uncompiled, model.params, critic.uncompiled, critic.params, state, self.rules, self.work, rng
+            )
+        return self.work.least.copy()
+
+    def immediate_costs(self, state: NDArray[np.float64], action: int, rng: Stream) -> NDArray[np.float64]:
+        """[M] E[c(s, a)], as the model says or as sampled steps show."""
+        work = self.work
+        with np.errstate(over="ignore"):
+            _immediate_costs(
+                self.model.uncompiled,
+                self.model.params,
+                state,
+                action,
+                self.rules,
+                rng,
+                work.sample_state,
+                work.costs,
+                work.floor,
+            )
+        return work.floor.copy()
 
     def _call(self, kernel: Function, arguments: tuple[Any, ...]) -> None:
         if not config.DISABLE_JIT and self.model.compiles and self.critic.compiles:

@@ -45,6 +45,7 @@ class Tree(NamedTuple):
     cost_values: NDArray[np.float64]  # [N, A*M] mean discounted costs
     critic_mean: NDArray[np.float32]  # [N, A*M], one row if there is no critic
     critic_sigma: NDArray[np.float32]  # [N, A*M], one row if there is no critic
+    charges: NDArray[np.float64]  # [N, A*M] what an action takes from the budget, by expected accounting alone
     pruned_by: NDArray[np.int32]  # [N, A] bit m is set if constraint m finds the action unsafe
 
 
@@ -74,6 +75,7 @@ def allocate(nodes: int, state_size: int, action_count: int, cost_count: int, *,
         cost_values=np.empty((n, a * m)),
         critic_mean=np.zeros((critic_rows, a * m), np.float32),
         critic_sigma=np.zeros((critic_rows, a * m), np.float32),
+        charges=np.empty((critic_rows, a * m)),
         pruned_by=np.zeros((critic_rows, a), np.int32),
     )
 

@@ -75,7 +75,10 @@ class Workspace(NamedTuple):
     path_costs: NDArray[np.float64]  # [M] C_path of the leaf, after `select`
     rollout_costs: NDArray[np.float64]  # [M] mean over the leaf's rollouts, discounted to the leaf
     spent: NDArray[np.float64]  # [M] discounted costs of one rollout so far
-    floor: NDArray[np.float64]  # [M]
+    cost_scale: NDArray[np.float64]  # [M] what tolerances and the like are shares of
+    floor: NDArray[np.float64]  # [M] of one action
+    floors: NDArray[np.float64]  # [A*M] of every legal action of the node that is judged
+    least: NDArray[np.float64]  # [M] the least that any legal action of a state takes from the budget
     overrun: NDArray[np.float64]  # [A]
     features: NDArray[np.float32]  # [F]
     memo: Memo  # what the critic said of states seen lately
@@ -105,7 +108,10 @@ def workspace(
         path_costs=np.zeros(m),
         rollout_costs=np.zeros(m),
         spent=np.zeros(m),
+        cost_scale=np.ones(m),
         floor=np.zeros(m),
+        floors=np.zeros(a * m),
+        least=np.zeros(m),
         overrun=np.zeros(a),
         features=np.zeros(feature_count, np.float32),
         memo=memo(s, a * m),

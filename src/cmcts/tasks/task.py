@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cmcts.errors import expect
 from cmcts.exact.optimum import Optimum
 from cmcts.model.interface import Model
+from cmcts.planning.planners import CCMCPSettings
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 
@@ -113,6 +114,11 @@ class Task:
     def iterations(self) -> int:
         """Simulations a decision in deployment."""
         return self.search.iterations
+
+    @property
+    def ccmcp_settings(self) -> CCMCPSettings:
+        """How CC-MCP charges here: what it expected, or where the world may be worse, the larger of that and the paid."""
+        return CCMCPSettings(charge="expected" if self.model_is_exact else "larger")
 
     @property
     def model_is_exact(self) -> bool:
