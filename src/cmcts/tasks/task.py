@@ -117,7 +117,7 @@ class Task:
 
     @property
     def ccmcp_settings(self) -> CCMCPSettings:
-        """How CC-MCP charges here: what it expected, or where the world may be worse, the larger of that and the paid."""
+        """How CC-MCP charges here: what it expected, or the larger of that and the paid where the world may be worse."""
         return CCMCPSettings(charge="expected" if self.model_is_exact else "larger")
 
     @property
