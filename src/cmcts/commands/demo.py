@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import arg
 
 from cmcts.errors import expect
+from cmcts.extras import require_extra
 from cmcts.report import html as pages
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Demo:
 
     def run(self) -> int:
         """Train, compare, report."""
+        require_extra("train", "cmcts demo")
         import shutil
 
         from rich.console import Console

@@ -86,9 +86,11 @@ class Evaluate(PlannerOptions):
 
     def _refuse_mistakes(self) -> None:
         """What is wrong with the options, before an episode is run."""
+        from cmcts.report.tables import check_table_path
+
         for path in (self.table, self.trajectories):
-            if path is not None and path.suffix not in (".csv", ".parquet"):
-                raise InvalidInput(f"expected a table to end in .csv or .parquet, got {str(path)!r}")
+            if path is not None:
+                check_table_path(path)
         if self.planner in self.compare:
             raise InvalidInput(f"expected --compare with other planners than {self.planner}, got {self.planner}")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from cmcts.errors import InvalidInput
+from cmcts.extras import require_extra
 
 if TYPE_CHECKING:
     from cmcts.tasks.task import Task
@@ -81,6 +82,7 @@ class Train:
 
     def run(self) -> int:
         """Train; 0 if a feasible critic was found, else 1."""
+        require_extra("train", "cmcts train")
         from cmcts.commands.planner_options import load_task
         from cmcts.training.loop import train
         from cmcts.training.run_folder import RunFolder
