@@ -4,12 +4,15 @@ import json
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cmcts import cli
+from cmcts.commands.planner_options import default_critic
 from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle
 from cmcts.errors import InvalidInput
@@ -33,9 +36,8 @@ def sample_bundle(task="rocksample-5-7", hidden=(8, 6)):
         feature_description=model.feature_description,
         layers=layers,
         cost_count=1,
-        search=SearchSettings(exploration=5.0),
+        search=SearchSettings(exploration=5.0, iterations=1024),
         pruning=PruningSettings(tolerance=0.02),
-        iterations=1024,
         budget=(1.0,),
         training={"seed": 0, "reward_mean": 11.0},
         library="0.1.0",
@@ -54,11 +56,42 @@ def test_a_bundle_comes_back_as_it_was(folder):
     for (weights, biases), (saved_weights, saved_biases) in zip(loaded.layers, original.layers, strict=True):
         np.testing.assert_array_equal(weights, saved_weights)
         np.testing.assert_array_equal(biases, saved_biases)
-    for name in ("task", "search", "pruning", "iterations", "budget", "training", "model_digest"):
+    for name in ("task", "search", "pruning", "budget", "training", "model_digest"):
         assert getattr(loaded, name) == getattr(original, name)
     planner = CMCTS.load(folder)
     assert planner.pruning == PruningSettings(tolerance=0.02)
     assert planner.search.exploration == 5.0
+
+
+def test_a_folder_of_the_users_wins_over_a_critic_that_ships(tmp_path, monkeypatch, capsys):
+    """Everywhere; a name asks for what ships only where there is no folder of that name."""
+    monkeypatch.chdir(tmp_path)
+    assert CMCTS.load("rocksample-5-7").search.exploration == 4.0
+    assert cli.main(["plan", "rocksample-5-7", "--critic", "rocksample-5-7", "--iterations", "8"]) == 0
+    assert "critic: trained, ships with cmcts" in capsys.readouterr().out
+    bundles.save(sample_bundle(), Path("rocksample-5-7"))
+    for name in ("rocksample-5-7", Path("./rocksample-5-7"), tmp_path / "rocksample-5-7"):
+        assert CMCTS.load(name).search.exploration == 5.0
+    assert default_critic(make("rocksample-5-7"), Path("rocksample-5-7")).search.exploration == 5.0
+    assert default_critic(make("rocksample-5-7")).search.exploration == 4.0, "a task's name is no folder"
+    Path("safe-gridworld").mkdir()
+    with pytest.raises(InvalidInput, match=r"where `cmcts train` has finished.*got 'safe-gridworld'"):
+        CMCTS.load("safe-gridworld")
+    with pytest.raises(InvalidInput, match="one of the critics that ship"):
+        CMCTS.load("../rocksample-5-7")
+
+
+def test_a_bundle_plans_with_its_own_iterations():
+    planner = CMCTS.load("safe-gridworld")
+    assert planner.plan(planner.model.start_state(), 0.0).iterations == planner.search.iterations == 512
+
+
+def test_a_load_reads_and_builds_once(folder, monkeypatch):
+    built, read = [], []
+    monkeypatch.setattr(bundles, "ensemble", lambda *a, make=bundles.ensemble: built.append(1) or make(*a))
+    monkeypatch.setattr(bundles, "_read", lambda path, limit, read_=bundles._read: read.append(1) or read_(path, limit))
+    CMCTS.load(folder)
+    assert (len(built), len(read)) == (1, 2), "one critic, two files"
 
 
 def test_a_critic_of_another_task_is_refused(folder):
@@ -98,7 +131,7 @@ def test_a_changed_description_is_refused_with_the_reason(folder, fields, messag
 
 
 def test_oversized_missing_and_foreign_files_are_refused(folder, tmp_path_factory):
-    with pytest.raises(InvalidInput, match="where `cmcts train` has finished, or one of the critics that ship"):
+    with pytest.raises(InvalidInput, match=r"where `cmcts train` has finished, or one of the critics that ship"):
         bundles.load(folder / "nowhere")
     (folder / bundles.BUNDLE_FILE).write_bytes(b" " * (bundles.MAX_BUNDLE_BYTES + 1))
     with pytest.raises(InvalidInput, match="to have at most"):

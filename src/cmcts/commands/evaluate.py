@@ -56,7 +56,8 @@ class Evaluate(PlannerOptions):
         task = load_task(self.task)
         budget = task.budget if self.budget is None else self.budget
         planner, note = make_planner(task, self.planner, self.critic, self.penalty)
-        episodes, steps = self._episodes(task, self.planner, planner, budget)
+        iterations = self._iterations(planner)
+        episodes, steps = self._episodes(task, self.planner, planner, budget, iterations)
         if self.table is not None:
             write_table(self.table, episodes.columns())
         if self.trajectories is not None:
@@ -66,14 +67,15 @@ class Evaluate(PlannerOptions):
         if self.regret:
             summary |= _regret(task, budget, summary["reward_mean"])
         others = {
-            name: self._episodes(task, name, make_planner(task, name).planner, budget)[0] for name in self.compare
+            name: self._episodes(task, name, make_planner(task, name).planner, budget, iterations)[0]
+            for name in self.compare
         }
         comparisons = {name: _comparison(episodes, other) for name, other in others.items()}
         if self.json:
             from json import dumps
 
             about: dict[str, Any] = {"task": task.name, "planner": self.planner, "world": self.world, "note": note}
-            limits = {"iterations": self._iterations(task), "seconds": self.seconds, "seed": self.seed}
+            limits = {"iterations": iterations, "seconds": self.seconds, "seed": self.seed}
             compared = {"comparisons": comparisons} if comparisons else {}
             print(dumps(about | limits | {"budget": list(budget), "cost_names": names} | summary | compared, indent=2))
             return
@@ -94,11 +96,12 @@ class Evaluate(PlannerOptions):
         if self.planner in self.compare:
             raise InvalidInput(f"expected --compare with other planners than {self.planner}, got {self.planner}")
 
-    def _iterations(self, task: Task) -> int | None:
-        return task.iterations if self.iterations is None and self.seconds is None else self.iterations
+    def _iterations(self, planner: Planner) -> int | None:
+        """As many for all that are compared: a bundle may have been made for another number than the task's."""
+        return planner.search.iterations if self.iterations is None and self.seconds is None else self.iterations
 
     def _episodes(
-        self, task: Task, name: str, planner: Planner, budget: tuple[float, ...]
+        self, task: Task, name: str, planner: Planner, budget: tuple[float, ...], iterations: int | None
     ) -> tuple[Episodes, Transitions]:
         from rich.console import Console
         from rich.progress import Progress
@@ -115,7 +118,7 @@ class Evaluate(PlannerOptions):
                 budget,
                 episodes=self.episodes,
                 seed=self.seed,
-                iterations=self._iterations(task),
+                iterations=iterations,
                 seconds=self.seconds,
                 threads=self.threads,
                 on_steps=lambda _, finished: progress.advance(row, finished),

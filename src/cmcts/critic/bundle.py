@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -47,15 +48,22 @@ class Bundle:
     cost_count: int
     search: SearchSettings
     pruning: PruningSettings
-    iterations: int
     budget: tuple[float, ...]
     training: Mapping[str, Any]
     library: str
 
-    @property
+    @cached_property
     def critic(self) -> SafetyCritic:
-        """The ensemble, ready for a planner."""
+        """The ensemble, ready for a planner; built once, because that checks and packs every weight."""
         return ensemble([w for w, _ in self.layers], [b for _, b in self.layers], self.cost_count)
+
+    def validate_for(self, model: Model) -> None:
+        """Refuse a bundle that was made for another model."""
+        self.critic.validate_for(model)
+        if self.model_digest != model_digest(model):
+            raise InvalidInput(
+                f"the bundle was trained for task {self.task!r}, whose model differs from {model.name!r} here"
+            )
 
 
 def model_digest(model: Model) -> str:
@@ -114,7 +122,7 @@ def save(bundle: Bundle, folder: Path) -> None:
         "cost_count": bundle.cost_count,
         "budget": list(bundle.budget),
         "discount": bundle.search.discount,
-        "iterations": bundle.iterations,
+        "iterations": bundle.search.iterations,
         "search": asdict(bundle.search),
         "pruning": asdict(bundle.pruning),
         "training": dict(bundle.training),
@@ -129,14 +137,8 @@ def save(bundle: Bundle, folder: Path) -> None:
 
 
 def load(folder: str | Path, model: Model | None = None) -> Bundle:
-    """Read and check a bundle; with a model, also that it was made for it."""
-    path = Path(folder)
-    if not (path / BUNDLE_FILE).is_file():
-        ship = ", ".join(sorted(entry.name for entry in SHIPPED.iterdir() if (entry / BUNDLE_FILE).is_file()))
-        raise InvalidInput(
-            f"expected a folder where `cmcts train` has finished, or one of the critics that ship ({ship}), "
-            f"got {str(folder)!r}"
-        )
+    """Read and check a bundle, from a folder or by the name of one that ships; with a model, also that it fits."""
+    path = find(folder)
     text = _read(path / BUNDLE_FILE, MAX_BUNDLE_BYTES)
     content = _read(path / CRITIC_FILE, MAX_CRITIC_BYTES)
     try:
@@ -145,16 +147,11 @@ def load(folder: str | Path, model: Model | None = None) -> Bundle:
         raise InvalidInput(f"{path / BUNDLE_FILE} is not valid JSON") from None
     try:
         bundle = _parse(raw, content)
-        # Building the critic checks shapes and numbers once more, together.
-        critic = bundle.critic
+        bundle.critic  # noqa: B018  building it checks shapes and numbers once more, together
     except InvalidInput as error:
         raise InvalidInput(f"cannot use the bundle {path}: {error}") from None
     if model is not None:
-        critic.validate_for(model)
-        if bundle.model_digest != model_digest(model):
-            raise InvalidInput(
-                f"the bundle {path} was trained for task {bundle.task!r}, whose model differs from {model.name!r} here"
-            )
+        bundle.validate_for(model)
     return bundle
 
 
@@ -206,7 +203,7 @@ def _parse(raw: Any, content: bytes) -> Bundle:
     numbers = all(isinstance(b, (int, float)) and not isinstance(b, bool) and 0 <= b < np.inf for b in budget)
     expect(numbers and len(budget) == raw["cost_count"], f"{raw['cost_count']} budgets >= 0", budget)
     expect(raw["iterations"] >= 1, "iterations >= 1", raw["iterations"])
-    search = _settings(SearchSettings, raw["search"])
+    search = _settings(SearchSettings, {**raw["search"], "iterations": raw["iterations"]})
     expect(search.discount == raw["discount"], "one discount throughout", (search.discount, raw["discount"]))
     return Bundle(
         task=raw["task"],
@@ -216,7 +213,6 @@ def _parse(raw: Any, content: bytes) -> Bundle:
         cost_count=raw["cost_count"],
         search=search,
         pruning=_settings(PruningSettings, raw["pruning"]),
-        iterations=raw["iterations"],
         budget=tuple(float(b) for b in budget),
         training=raw["training"],
         library=raw["library"],
@@ -260,5 +256,21 @@ def _settings(kind: Any, raw: dict[str, Any]) -> Any:
 
 def shipped(task: str) -> Path | None:
     """The folder of the bundle that ships with the library for a task, if there is one."""
-    folder = SHIPPED / task
-    return folder if (folder / BUNDLE_FILE).is_file() else None
+    return SHIPPED / task if task in _names() else None
+
+
+def find(name_or_folder: str | Path) -> Path:
+    """The folder of a bundle. One that exists wins; only a name without a folder asks for a critic that ships."""
+    path = Path(name_or_folder)
+    if not path.is_dir():
+        path = shipped(str(path)) or path
+    if not (path / BUNDLE_FILE).is_file():
+        raise InvalidInput(
+            f"expected a folder where `cmcts train` has finished, or one of the critics that ship "
+            f"({', '.join(_names())}), got {str(name_or_folder)!r}"
+        )
+    return path
+
+
+def _names() -> list[str]:
+    return sorted(entry.name for entry in SHIPPED.iterdir() if (entry / BUNDLE_FILE).is_file())

@@ -318,7 +318,6 @@ class _Trainer:
             pruning=dataclasses.replace(
                 self.settings.pruning, tolerance=best["tolerance"], accounting=best["accounting"]
             ),
-            iterations=self.task.iterations,
             budget=self.task.budget,
             training=figures,
             library=__version__,
