@@ -15,14 +15,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cmcts.critic.ensemble import SafetyCritic, ensemble
+from cmcts.critic.weights import Layers, from_arrays, sizes, to_arrays
 from cmcts.errors import InvalidInput, expect
 from cmcts.files import write_atomically
 from cmcts.model.interface import Model
@@ -34,8 +33,6 @@ CRITIC_FILE, BUNDLE_FILE = "critic.safetensors", "bundle.json"
 MAX_CRITIC_BYTES, MAX_BUNDLE_BYTES = 64 << 20, 1 << 20
 SHIPPED = Path(__file__).parent / "shipped"
 
-LayerArrays = tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]
-
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
@@ -44,7 +41,7 @@ class Bundle:
     task: str
     model_digest: str
     feature_description: str
-    layers: LayerArrays  # per layer [E, inputs, outputs] and [E, outputs]
+    layers: Layers  # per layer [E, inputs, outputs] and [E, outputs]
     cost_count: int
     search: SearchSettings
     pruning: PruningSettings
@@ -55,7 +52,8 @@ class Bundle:
     @cached_property
     def critic(self) -> SafetyCritic:
         """The ensemble, ready for a planner; built once, because that checks and packs every weight."""
-        return ensemble([w for w, _ in self.layers], [b for _, b in self.layers], self.cost_count)
+        weights, biases = zip(*self.layers, strict=True)
+        return ensemble(weights, biases, self.cost_count)
 
     def validate_for(self, model: Model) -> None:
         """Refuse a bundle that was made for another model."""
@@ -103,22 +101,18 @@ def save(bundle: Bundle, folder: Path) -> None:
     """Write the critic, then the description that vouches for it."""
     from safetensors.numpy import save as to_bytes
 
-    arrays = {}
-    for depth, (weights, biases) in enumerate(bundle.layers):
-        arrays[f"weights.{depth}"] = np.ascontiguousarray(weights, np.float32)
-        arrays[f"biases.{depth}"] = np.ascontiguousarray(biases, np.float32)
-    content = to_bytes(arrays)
-    sizes = [bundle.layers[0][0].shape[1], *(weights.shape[2] for weights, _ in bundle.layers)]
+    content = to_bytes(to_arrays(bundle.layers))
+    widths = sizes(bundle.layers)
     description = {
         "format": FORMAT,
         "library": bundle.library,
         "task": bundle.task,
         "model_digest": bundle.model_digest,
         "feature_description": bundle.feature_description,
-        "feature_count": sizes[0],
-        "hidden": sizes[1:-1],
+        "feature_count": widths[0],
+        "hidden": widths[1:-1],
         "members": bundle.layers[0][0].shape[0],
-        "action_count": sizes[-1] // bundle.cost_count,
+        "action_count": widths[-1] // bundle.cost_count,
         "cost_count": bundle.cost_count,
         "budget": list(bundle.budget),
         "discount": bundle.search.discount,
@@ -195,10 +189,11 @@ def _parse(raw: Any, content: bytes) -> Bundle:
     expect(re.fullmatch(r"[0-9a-f]{64}", raw["critic_sha256"]) is not None, "a SHA-256 digest", raw["critic_sha256"])
     digest = hashlib.sha256(content).hexdigest()
     expect(digest == raw["critic_sha256"], f"{CRITIC_FILE} with digest {raw['critic_sha256'][:12]}...", digest[:12])
-    sizes = [raw["feature_count"], *raw["hidden"], raw["action_count"] * raw["cost_count"]]
-    plausible = all(isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= 1 << 20 for size in sizes)
-    expect(plausible and raw["cost_count"] >= 1 and raw["members"] >= 1, "layer sizes from 1 to 2^20", sizes)
-    layers = _layers(content, sizes, raw["members"])
+    layers = _layers(content)
+    members, widths = layers[0][0].shape[0], sizes(layers)
+    described = [raw["feature_count"], *raw["hidden"], raw["action_count"] * raw["cost_count"]]
+    expect(raw["cost_count"] >= 1 and widths == described, f"a critic of layers {widths}, as it is", described)
+    expect(raw["members"] == members, f"a critic of {members} members, as it is", raw["members"])
     budget = raw["budget"]
     numbers = all(isinstance(b, (int, float)) and not isinstance(b, bool) and 0 <= b < np.inf for b in budget)
     expect(numbers and len(budget) == raw["cost_count"], f"{raw['cost_count']} budgets >= 0", budget)
@@ -219,7 +214,7 @@ def _parse(raw: Any, content: bytes) -> Bundle:
     )
 
 
-def _layers(content: bytes, sizes: list[int], members: int) -> LayerArrays:
+def _layers(content: bytes) -> Layers:
     from safetensors import SafetensorError
     from safetensors.numpy import load as from_bytes
 
@@ -227,19 +222,7 @@ def _layers(content: bytes, sizes: list[int], members: int) -> LayerArrays:
         arrays = from_bytes(content)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise InvalidInput(f"{CRITIC_FILE} is damaged: {error}") from None
-    layers = []
-    for depth, (inputs, outputs) in enumerate(pairwise(sizes)):
-        pair = []
-        for name, shape in ((f"weights.{depth}", (members, inputs, outputs)), (f"biases.{depth}", (members, outputs))):
-            array = arrays.pop(name, None)
-            expect(array is not None, f"an array {name!r} in {CRITIC_FILE}", sorted(arrays))
-            assert array is not None
-            expect(array.dtype == np.float32, f"{name} in float32", str(array.dtype))
-            expect(array.shape == shape, f"{name} with shape {shape}", array.shape)
-            pair.append(array)
-        layers.append((pair[0], pair[1]))
-    expect(not arrays, f"no further arrays in {CRITIC_FILE}", sorted(arrays))
-    return tuple(layers)
+    return from_arrays(arrays)
 
 
 def _settings(kind: Any, raw: dict[str, Any]) -> Any:
