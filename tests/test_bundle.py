@@ -121,7 +121,8 @@ def change(folder, **fields):
         ({"task": 7}, "expected a valid field 'task', got 7"),
         ({"critic_sha256": "0" * 64}, "with digest 000000000000"),
         ({"pruning": {"tolerance": -1.0}}, "expected tolerance >= 0"),
-        ({"search": {"discount": 0.95, "surprise": 1}}, "expected known fields of SearchSettings"),
+        ({"pruning": {"cost_floor": "false"}}, "cost_floor: expected bool, got str"),
+        ({"search": {"discount": 0.95, "surprise": 1}}, "expected known names only, got surprise"),
         ({"iterations": True}, "expected a valid field 'iterations'"),
     ],
 )
@@ -141,7 +142,7 @@ def test_oversized_missing_and_foreign_files_are_refused(folder, tmp_path_factor
     with pytest.raises(InvalidInput, match="to hold an object, got 'list'"):
         bundles.load(folder)
     (folder / bundles.BUNDLE_FILE).write_text("not json")
-    with pytest.raises(InvalidInput, match="not valid JSON"):
+    with pytest.raises(InvalidInput, match="expected valid JSON"):
         bundles.load(folder)
 
 

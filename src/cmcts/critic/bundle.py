@@ -10,7 +10,6 @@ damaged, too large, or made for another task is refused with the reason.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from cmcts import json_settings
 from cmcts.critic.ensemble import SafetyCritic, ensemble
 from cmcts.critic.weights import Layers, from_arrays, sizes, to_arrays
 from cmcts.errors import InvalidInput, expect
@@ -127,7 +127,7 @@ def save(bundle: Bundle, folder: Path) -> None:
     except OSError as error:
         raise InvalidInput(f"cannot use {folder} for a bundle: {error.strerror or error}") from None
     write_atomically(folder / CRITIC_FILE, content)
-    write_atomically(folder / BUNDLE_FILE, (json.dumps(description, indent=2, allow_nan=False) + "\n").encode())
+    write_atomically(folder / BUNDLE_FILE, json_settings.dump(description, indent=2) + b"\n")
 
 
 def load(folder: str | Path, model: Model | None = None) -> Bundle:
@@ -136,11 +136,7 @@ def load(folder: str | Path, model: Model | None = None) -> Bundle:
     text = _read(path / BUNDLE_FILE, MAX_BUNDLE_BYTES)
     content = _read(path / CRITIC_FILE, MAX_CRITIC_BYTES)
     try:
-        raw = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidInput(f"{path / BUNDLE_FILE} is not valid JSON") from None
-    try:
-        bundle = _parse(raw, content)
+        bundle = _parse(json_settings.parse(text), content)
         bundle.critic  # noqa: B018  building it checks shapes and numbers once more, together
     except InvalidInput as error:
         raise InvalidInput(f"cannot use the bundle {path}: {error}") from None
@@ -198,7 +194,7 @@ def _parse(raw: Any, content: bytes) -> Bundle:
     numbers = all(isinstance(b, (int, float)) and not isinstance(b, bool) and 0 <= b < np.inf for b in budget)
     expect(numbers and len(budget) == raw["cost_count"], f"{raw['cost_count']} budgets >= 0", budget)
     expect(raw["iterations"] >= 1, "iterations >= 1", raw["iterations"])
-    search = _settings(SearchSettings, {**raw["search"], "iterations": raw["iterations"]})
+    search = json_settings.convert({**raw["search"], "iterations": raw["iterations"]}, SearchSettings)
     expect(search.discount == raw["discount"], "one discount throughout", (search.discount, raw["discount"]))
     return Bundle(
         task=raw["task"],
@@ -207,7 +203,7 @@ def _parse(raw: Any, content: bytes) -> Bundle:
         layers=layers,
         cost_count=raw["cost_count"],
         search=search,
-        pruning=_settings(PruningSettings, raw["pruning"]),
+        pruning=json_settings.convert(raw["pruning"], PruningSettings),
         budget=tuple(float(b) for b in budget),
         training=raw["training"],
         library=raw["library"],
@@ -223,18 +219,6 @@ def _layers(content: bytes) -> Layers:
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise InvalidInput(f"{CRITIC_FILE} is damaged: {error}") from None
     return from_arrays(arrays)
-
-
-def _settings(kind: Any, raw: dict[str, Any]) -> Any:
-    """A settings dataclass from JSON; its own validation judges the values."""
-    known = set(kind.__dataclass_fields__)
-    expect(set(raw) <= known, f"known fields of {kind.__name__}", sorted(set(raw) - known))
-    for name, value in raw.items():
-        expect(isinstance(value, (bool, int, float, str)), f"a plain value for {name!r}", value)
-    try:
-        return kind(**raw)
-    except TypeError as error:
-        raise InvalidInput(f"invalid {kind.__name__}: {error}") from None
 
 
 def shipped(task: str) -> Path | None:

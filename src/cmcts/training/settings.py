@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from cmcts import json_settings
 from cmcts.critic.bundle import model_digest
 from cmcts.errors import InvalidInput, expect
 from cmcts.search.pruning import ACCOUNTINGS, Accounting, PruningSettings
@@ -114,17 +115,7 @@ def settings_from_config(task: Task, config: dict[str, Any], path: Path) -> Trai
     """The settings of a run that is resumed; refuses a run of another task or of a changed model."""
     if config.get("task") != task.name or config.get("model_digest") != model_digest(task.model):
         raise InvalidInput(f"the run {path} was begun for task {config.get('task')!r} with another model")
-    raw = dict(config["settings"])
-    nested = {
-        "search": SearchSettings,
-        "pruning": PruningSettings,
-        "critic": CriticSettings,
-        "multiplier": MultiplierSettings,
-    }
     try:
-        for name, kind in nested.items():
-            raw[name] = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw[name].items()})
-        raw["tolerances"], raw["accountings"] = tuple(raw["tolerances"]), tuple(raw["accountings"])
-        return TrainingSettings(**raw)
-    except (KeyError, TypeError) as error:
+        return json_settings.convert(config.get("settings"), TrainingSettings, complete=True)
+    except InvalidInput as error:
         raise InvalidInput(f"the configuration of the run {path} does not fit this version: {error}") from None
