@@ -89,7 +89,6 @@ def measure(task: Task, seed: int, name: str, options: argparse.Namespace) -> di
 
 def trained(task: Task, folder: Path) -> Planner | None:
     """C-MCTS with a critic trained as `cmcts train` does it; None if no critic was feasible."""
-    from cmcts.critic.bundle import load
     from cmcts.training.loop import train
     from cmcts.training.run_folder import RunFolder
     from cmcts.training.settings import TrainingSettings, run_config
@@ -100,8 +99,7 @@ def trained(task: Task, folder: Path) -> Planner | None:
         run = RunFolder.open(path) if path.exists() else RunFolder.create(path, run_config(task, settings))
         if train(task, settings, run).bundle is None:
             return None
-    bundle = load(path, task.model)
-    return CMCTS(task.model, bundle.critic, bundle.search, bundle.pruning)
+    return CMCTS.load(path, task.model)
 
 
 def report(rows: list[dict[str, Any]]) -> None:

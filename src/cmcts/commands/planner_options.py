@@ -63,6 +63,9 @@ def load_task(name: str) -> Task:
     return task
 
 
+_UNTRAINED = "prunes only what exceeds the budget at once"
+
+
 class ChosenCritic(NamedTuple):
     """A critic, the settings that go with it, and where it comes from, for people to read."""
 
@@ -81,12 +84,13 @@ def default_critic(task: Task, directory: Path | None = None) -> ChosenCritic:
 
     folder = bundle.shipped(task.name) if directory is None else bundle.find(directory)
     if folder is not None:
-        loaded = bundle.load(folder, task.model)
+        loaded = bundle.load(folder)
         origin = "trained, ships with cmcts" if folder.parent == bundle.SHIPPED else str(directory)
-        return ChosenCritic(loaded.critic, loaded.search, loaded.pruning, origin)
+        if loaded.critic is None:
+            origin = f"none in {origin}: {_UNTRAINED}"
+        return ChosenCritic(loaded.critic_for(task.model), loaded.search, loaded.pruning, origin)
     pruning = replace(task.pruning, cost_floor=True)
-    origin = "none trained: prunes only what exceeds the budget at once"
-    return ChosenCritic(immediate_costs_only(task.model), task.search, pruning, origin)
+    return ChosenCritic(immediate_costs_only(task.model), task.search, pruning, f"none trained: {_UNTRAINED}")
 
 
 class ChosenPlanner(NamedTuple):

@@ -78,8 +78,7 @@ class CMCTS(PenalizedMCTS):
                 raise InvalidInput(
                     f"expected the model of task {loaded.task!r} as an argument, got none: {error}"
                 ) from None
-        loaded.validate_for(model)
-        return cls(model, loaded.critic, loaded.search, loaded.pruning)
+        return cls(model, loaded.critic_for(model), loaded.search, loaded.pruning)
 
 
 @dataclass(frozen=True)

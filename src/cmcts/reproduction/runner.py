@@ -192,9 +192,9 @@ class Reproduction:
         assert unit.training is not None
         if not (self.record(unit.training) or {})["feasible"]:
             return None
-        loaded = bundle.load(self.path / "critics" / unit.training.name, task.model)
+        loaded = bundle.load(self.path / "critics" / unit.training.name)
         pruning = loaded.pruning if unit.sigma_max is None else replace(loaded.pruning, sigma_max=unit.sigma_max)
-        return CMCTS(task.model, loaded.critic, loaded.search, pruning)
+        return CMCTS(task.model, loaded.critic_for(task.model), loaded.search, pruning)
 
 
 def count_visits(steps: Transitions) -> list[Record]:
