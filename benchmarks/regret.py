@@ -76,14 +76,14 @@ def measure(task: Task, seed: int, name: str, options: argparse.Namespace) -> di
     summary = episodes.summary()
     return row | {
         "feasible": True,
-        "reward": summary["reward_mean"],
-        "reward_se": summary["reward_se"],
-        "cost": summary["cost_mean"],
-        "cost_se": summary["cost_se"],
-        "regret": (best - summary["reward_mean"]) / bought,
-        "regret_se": summary["reward_se"] / bought,
-        "violation": (summary["cost_mean"] - budget) / budget,
-        "violation_se": summary["cost_se"] / budget,
+        "reward": summary.reward_mean,
+        "reward_se": summary.reward_se,
+        "cost": summary.cost_mean,
+        "cost_se": summary.cost_se,
+        "regret": (best - summary.reward_mean) / bought,
+        "regret_se": summary.reward_se / bought,
+        "violation": (summary.cost_mean - budget) / budget,
+        "violation_se": summary.cost_se / budget,
     }
 
 

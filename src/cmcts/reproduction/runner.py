@@ -160,7 +160,7 @@ class Reproduction:
         write_table(self._file("episodes", unit, "csv"), episodes.columns())
         if unit.visits:
             write_rows(self._file("visits", unit, "csv"), count_visits(steps))
-        return {**episodes.summary(), "depth_interval": list(mean_interval(episodes.peak_depths))}
+        return {**episodes.summary().to_dict(), "depth_interval": list(mean_interval(episodes.peak_depths))}
 
     def _episodes(
         self,

@@ -270,7 +270,7 @@ class _Trainer:
             if hopeless(parts, self.budget, settings.evaluation_episodes, best):
                 break
         episodes = Episodes.concatenate(parts)
-        summary = episodes.summary()
+        summary = episodes.summary().to_dict()
         complete = len(episodes) == settings.evaluation_episodes
         kept = ("reward_mean", "reward_se", "cost_mean", "cost_se", "cost_means", "violations", "nothing_safe_rate")
         return {
