@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -107,12 +107,24 @@ def run_config(task: Task, settings: TrainingSettings) -> dict[str, Any]:
         "task": task.name,
         **({"source": task.source} if task.source else {}),
         "model_digest": model_digest(task.model),
+        "budget": list(task.budget),
         "settings": asdict(settings),
     }
 
 
+def task_from_config(task: Task, config: dict[str, Any]) -> Task:
+    """The task with the budget that a run was begun with, which need not be the task's own."""
+    return replace(task, budget=config.get("budget", task.budget))
+
+
 def settings_from_config(task: Task, config: dict[str, Any], path: Path) -> TrainingSettings:
-    """The settings of a run that is resumed; refuses a run of another task or of a changed model."""
+    """The settings of a run that is resumed; refuses a run of another task, of a changed model or with another budget.
+
+    Runs of release 0.1 do not say their budget: it was the task's own.
+    """
+    budget = list(task.budget)
+    if config.get("budget", budget) != budget:
+        raise InvalidInput(f"the run {path} was begun with budget {config['budget']}, got {budget}")
     if config.get("task") != task.name or config.get("model_digest") != model_digest(task.model):
         raise InvalidInput(f"the run {path} was begun for task {config.get('task')!r} with another model")
     try:
