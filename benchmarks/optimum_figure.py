@@ -50,10 +50,10 @@ def main() -> None:
         summary = episodes.summary()
         print(name, summary)
         axes.errorbar(
-            summary["cost_mean"],
-            summary["reward_mean"],
-            xerr=2 * summary["cost_se"],
-            yerr=2 * summary["reward_se"],
+            summary.cost_mean,
+            summary.reward_mean,
+            xerr=2 * summary.cost_se,
+            yerr=2 * summary.reward_se,
             fmt=MARKERS[name],
             capsize=3,
             label=f"{LABELS[name]}, budget 0",

@@ -76,20 +76,19 @@ def measure(task: Task, seed: int, name: str, options: argparse.Namespace) -> di
     summary = episodes.summary()
     return row | {
         "feasible": True,
-        "reward": summary["reward_mean"],
-        "reward_se": summary["reward_se"],
-        "cost": summary["cost_mean"],
-        "cost_se": summary["cost_se"],
-        "regret": (best - summary["reward_mean"]) / bought,
-        "regret_se": summary["reward_se"] / bought,
-        "violation": (summary["cost_mean"] - budget) / budget,
-        "violation_se": summary["cost_se"] / budget,
+        "reward": summary.reward_mean,
+        "reward_se": summary.reward_se,
+        "cost": summary.cost_mean,
+        "cost_se": summary.cost_se,
+        "regret": (best - summary.reward_mean) / bought,
+        "regret_se": summary.reward_se / bought,
+        "violation": (summary.cost_mean - budget) / budget,
+        "violation_se": summary.cost_se / budget,
     }
 
 
 def trained(task: Task, folder: Path) -> Planner | None:
     """C-MCTS with a critic trained as `cmcts train` does it; None if no critic was feasible."""
-    from cmcts.critic.bundle import load
     from cmcts.training.loop import train
     from cmcts.training.run_folder import RunFolder
     from cmcts.training.settings import TrainingSettings, run_config
@@ -100,8 +99,7 @@ def trained(task: Task, folder: Path) -> Planner | None:
         run = RunFolder.open(path) if path.exists() else RunFolder.create(path, run_config(task, settings))
         if train(task, settings, run).bundle is None:
             return None
-    bundle = load(path, task.model)
-    return CMCTS(task.model, bundle.critic, bundle.search, bundle.pruning)
+    return CMCTS.load(path, task.model)
 
 
 def report(rows: list[dict[str, Any]]) -> None:

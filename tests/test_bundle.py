@@ -1,15 +1,19 @@
 """A bundle comes back as it was, and nothing else is accepted for one."""
 
+import dataclasses
 import json
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cmcts import cli
+from cmcts.commands.planner_options import default_critic
 from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle
 from cmcts.errors import InvalidInput
@@ -17,6 +21,9 @@ from cmcts.planning.planners import CMCTS
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.tasks.registry import make
+
+GOLDEN = Path(__file__).parent / "golden"
+PART = {"version": 1, "file": "support.safetensors", "sha256": "0" * 64}
 
 
 def sample_bundle(task="rocksample-5-7", hidden=(8, 6)):
@@ -33,9 +40,8 @@ def sample_bundle(task="rocksample-5-7", hidden=(8, 6)):
         feature_description=model.feature_description,
         layers=layers,
         cost_count=1,
-        search=SearchSettings(exploration=5.0),
+        search=SearchSettings(exploration=5.0, iterations=1024),
         pruning=PruningSettings(tolerance=0.02),
-        iterations=1024,
         budget=(1.0,),
         training={"seed": 0, "reward_mean": 11.0},
         library="0.1.0",
@@ -54,11 +60,42 @@ def test_a_bundle_comes_back_as_it_was(folder):
     for (weights, biases), (saved_weights, saved_biases) in zip(loaded.layers, original.layers, strict=True):
         np.testing.assert_array_equal(weights, saved_weights)
         np.testing.assert_array_equal(biases, saved_biases)
-    for name in ("task", "search", "pruning", "iterations", "budget", "training", "model_digest"):
+    for name in ("task", "search", "pruning", "budget", "training", "model_digest"):
         assert getattr(loaded, name) == getattr(original, name)
     planner = CMCTS.load(folder)
     assert planner.pruning == PruningSettings(tolerance=0.02)
     assert planner.search.exploration == 5.0
+
+
+def test_a_folder_of_the_users_wins_over_a_critic_that_ships(tmp_path, monkeypatch, capsys):
+    """Everywhere; a name asks for what ships only where there is no folder of that name."""
+    monkeypatch.chdir(tmp_path)
+    assert CMCTS.load("rocksample-5-7").search.exploration == 4.0
+    assert cli.main(["plan", "rocksample-5-7", "--critic", "rocksample-5-7", "--iterations", "8"]) == 0
+    assert "critic: trained, ships with cmcts" in capsys.readouterr().out
+    bundles.save(sample_bundle(), Path("rocksample-5-7"))
+    for name in ("rocksample-5-7", Path("./rocksample-5-7"), tmp_path / "rocksample-5-7"):
+        assert CMCTS.load(name).search.exploration == 5.0
+    assert default_critic(make("rocksample-5-7"), Path("rocksample-5-7")).search.exploration == 5.0
+    assert default_critic(make("rocksample-5-7")).search.exploration == 4.0, "a task's name is no folder"
+    Path("safe-gridworld").mkdir()
+    with pytest.raises(InvalidInput, match=r"where `cmcts train` has finished.*got 'safe-gridworld'"):
+        CMCTS.load("safe-gridworld")
+    with pytest.raises(InvalidInput, match="one of the critics that ship"):
+        CMCTS.load("../rocksample-5-7")
+
+
+def test_a_bundle_plans_with_its_own_iterations():
+    planner = CMCTS.load("safe-gridworld")
+    assert planner.plan(planner.model.start_state(), 0.0).iterations == planner.search.iterations == 512
+
+
+def test_a_load_reads_and_builds_once(folder, monkeypatch):
+    built, read = [], []
+    monkeypatch.setattr(bundles, "ensemble", lambda *a, make=bundles.ensemble: built.append(1) or make(*a))
+    monkeypatch.setattr(bundles, "_read", lambda path, limit, read_=bundles._read: read.append(1) or read_(path, limit))
+    CMCTS.load(folder)
+    assert (len(built), len(read)) == (1, 2), "one critic, two files"
 
 
 def test_a_critic_of_another_task_is_refused(folder):
@@ -77,18 +114,24 @@ def change(folder, **fields):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"format": 2}, "expected format 1, got 2"),
+        ({"format": 3}, "expected format 1 or 2, got 3"),
+        ({"format": True}, "expected format 1 or 2, got True"),
         ({"budget": [-1.0]}, "expected 1 budgets >= 0"),
         ({"budget": [1.0, 2.0]}, "expected 1 budgets >= 0"),
-        ({"discount": 0.5}, "expected one discount throughout"),
-        ({"hidden": [9, 6]}, "expected weights.0 with shape"),
-        ({"hidden": ["x"]}, "expected layer sizes"),
-        ({"members": 2}, "expected weights.0 with shape"),
-        ({"task": 7}, "expected a valid field 'task', got 7"),
-        ({"critic_sha256": "0" * 64}, "with digest 000000000000"),
+        ({"cost_scale": [0.0]}, r"expected 1 cost scales > 0, got \(0.0,\)"),
+        ({"cost_scale": []}, r"expected 1 cost scales > 0, got \(\)"),
+        ({"discounts": {"reward": 0.5, "costs": [0.95]}}, "expected one discount throughout"),
+        ({"discounts": {"reward": 0.95, "costs": [0.5]}}, "expected one discount throughout"),
+        ({"discounts": {"reward": 0.95, "costs": [0.95, 0.95]}}, "expected 1 discounts of costs"),
+        ({"cost_count": -1}, "expected cost_count >= 1"),
+        ({"task": 7}, "task: expected str, got int"),
+        ({"surprise": 7}, "expected known names only, got surprise"),
         ({"pruning": {"tolerance": -1.0}}, "expected tolerance >= 0"),
-        ({"search": {"discount": 0.95, "surprise": 1}}, "expected known fields of SearchSettings"),
-        ({"iterations": True}, "expected a valid field 'iterations'"),
+        ({"pruning": {"cost_floor": "false"}}, "cost_floor: expected bool, got str"),
+        ({"search": {"discount": 0.95, "surprise": 1}}, "expected known names only, got search.surprise"),
+        ({"parts": {"frontier": PART}}, "expected parts out of columns, support, values, got 'frontier'"),
+        ({"parts": {"support": PART}}, r"expected part 'support' of a version that is known here \(none yet\), got 1"),
+        ({"parts": {"support": {"version": "1"}}}, "parts.*version: expected int, got str"),
     ],
 )
 def test_a_changed_description_is_refused_with_the_reason(folder, fields, message):
@@ -97,8 +140,76 @@ def test_a_changed_description_is_refused_with_the_reason(folder, fields, messag
         bundles.load(folder)
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"hidden": [9, 6]}, r"expected a critic of layers \[16, 8, 6, 12\], as it is, got \[16, 9, 6, 12\]"),
+        ({"hidden": ["x"]}, r"critic.hidden\[0\]: expected int, got str"),
+        ({"members": 2}, "expected a critic of 3 members, as it is, got 2"),
+        ({"members": True}, "critic.members: expected int, got bool"),
+        ({"sha256": "0" * 64}, "with digest 000000000000"),
+    ],
+)
+def test_a_critic_that_is_not_the_one_described_is_refused(folder, fields, message):
+    change(folder, critic=json.loads((folder / bundles.BUNDLE_FILE).read_text())["critic"] | fields)
+    with pytest.raises(InvalidInput, match=message):
+        bundles.load(folder)
+
+
+def golden_layers():
+    """What the golden files were made with."""
+    rng = np.random.default_rng(11)
+    return tuple(
+        (rng.normal(size=(2, a, b)).astype(np.float32), rng.normal(size=(2, b)).astype(np.float32))
+        for a, b in ((6, 4), (4, 7))
+    )
+
+
+@pytest.mark.parametrize(("name", "scale"), [("format-1", 1.0), ("format-2", 2.5)])
+def test_bundles_of_all_formats_load_as_they_were_saved(name, scale, tmp_path):
+    loaded = bundles.load(GOLDEN / name, make("rocksample-3-2").model)
+    for (weights, biases), (saved_weights, saved_biases) in zip(loaded.layers, golden_layers(), strict=True):
+        np.testing.assert_array_equal(weights, saved_weights)
+        np.testing.assert_array_equal(biases, saved_biases)
+    described = json.loads((GOLDEN / name / bundles.BUNDLE_FILE).read_text())
+    for part in ("search", "pruning"):  # settings that came later have their defaults
+        assert described[part].items() <= dataclasses.asdict(getattr(loaded, part)).items()
+    assert (loaded.search.exploration, loaded.search.horizon, loaded.search.iterations) == (3.0, 40, 96)
+    assert (loaded.pruning.tolerance, loaded.pruning.accounting) == (0.02, "expected")
+    assert (loaded.task, loaded.budget, loaded.cost_scale) == ("rocksample-3-2", (0.75,), (scale,))
+    assert loaded.training == {"seed": 11, "reward_mean": 7.5}
+    planner = CMCTS.load(GOLDEN / name)
+    assert planner.plan(planner.model.start_state(), loaded.budget).iterations == 96
+    bundles.save(loaded, tmp_path)
+    again = bundles.load(tmp_path)
+    for field in dataclasses.fields(Bundle):
+        if field.name != "layers":
+            assert getattr(again, field.name) == getattr(loaded, field.name)
+    assert (tmp_path / bundles.CRITIC_FILE).read_bytes() == (GOLDEN / name / bundles.CRITIC_FILE).read_bytes()
+
+
+def test_a_bundle_without_a_critic_knows_immediate_costs_only(capsys):
+    folder = GOLDEN / "format-2-without-critic"
+    assert [file.name for file in folder.iterdir()] == [bundles.BUNDLE_FILE]
+    planner = CMCTS.load(folder)
+    mean, sigma = planner.critic(planner.model.feature_vector(planner.model.start_state()))
+    assert not mean.any() and not sigma.any()
+    assert planner.plan(planner.model.start_state(), 0.5).pruned.any(), "a measurement costs 1"
+    assert cli.main(["plan", "rocksample-3-2", "--critic", str(folder), "--iterations", "8"]) == 0
+    assert "prunes only what exceeds the budget at once" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(InvalidInput, match="whose model differs"):
+        bundles.load(folder, make("rocksample-4-2").model)
+
+
+def test_a_name_that_is_given_twice_is_refused(folder):
+    path = folder / bundles.BUNDLE_FILE
+    path.write_text(path.read_text().replace('"budget":', '"budget": [9.0], "budget":', 1))
+    with pytest.raises(InvalidInput, match="expected every name once, got 'budget' twice"):
+        bundles.load(folder)
+
+
 def test_oversized_missing_and_foreign_files_are_refused(folder, tmp_path_factory):
-    with pytest.raises(InvalidInput, match="where `cmcts train` has finished, or one of the critics that ship"):
+    with pytest.raises(InvalidInput, match=r"where `cmcts train` has finished, or one of the critics that ship"):
         bundles.load(folder / "nowhere")
     (folder / bundles.BUNDLE_FILE).write_bytes(b" " * (bundles.MAX_BUNDLE_BYTES + 1))
     with pytest.raises(InvalidInput, match="to have at most"):
@@ -107,7 +218,7 @@ def test_oversized_missing_and_foreign_files_are_refused(folder, tmp_path_factor
     with pytest.raises(InvalidInput, match="to hold an object, got 'list'"):
         bundles.load(folder)
     (folder / bundles.BUNDLE_FILE).write_text("not json")
-    with pytest.raises(InvalidInput, match="not valid JSON"):
+    with pytest.raises(InvalidInput, match="expected valid JSON"):
         bundles.load(folder)
 
 

@@ -195,7 +195,7 @@ def test_demo_trains_compares_and_writes_a_report(capsys, tmp_path):
         assert report.count(f"<td>{planner}</td>") == 2
 
 
-@pytest.mark.parametrize("command", ["plan", "solve"])
+@pytest.mark.parametrize("command", ["plan", "solve", "train"])
 def test_an_empty_budget_is_not_the_tasks_own(capsys, command):
     """As from a variable of the shell that is not set: a limit on safety must not be guessed."""
     assert cli.main([command, "rocksample-5-7", "--budget"]) == 2

@@ -1,5 +1,7 @@
 """Episodes and their summary, on a world whose returns are known."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -33,12 +35,25 @@ def episodes(**changes):
 
 def test_summary_by_hand():
     summary = episodes().summary()
-    assert summary["reward_mean"] == 11.0
-    assert summary["reward_se"] == pytest.approx(np.sqrt((1 + 1 + 9 + 9) / 3 / 4))
-    assert (summary["cost_mean"], summary["violations"], summary["violation_rate"]) == (0.75, 1, 0.25)
-    assert summary["nothing_safe_rate"] == pytest.approx(1 / 20)
-    assert summary["decision_ms"] == pytest.approx(2.0)
-    assert summary["peak_depth_mean"] == 6.0
+    assert summary.reward_mean == 11.0
+    assert summary.reward_se == pytest.approx(np.sqrt((1 + 1 + 9 + 9) / 3 / 4))
+    assert (summary.cost_mean, summary.violations, summary.violation_rate) == (0.75, 1, 0.25)
+    assert summary.nothing_safe_rate == pytest.approx(1 / 20)
+    assert summary.decision_ms == pytest.approx(2.0)
+    assert summary.peak_depth_mean == 6.0
+
+
+def test_a_summary_as_json_keeps_its_names():
+    """They are what `cmcts evaluate --json` prints and what a reproduction's records hold."""
+    printed = json.loads(json.dumps(episodes().summary().to_dict()))
+    assert list(printed) == [
+        "episodes", "reward_mean", "reward_se", "reward_interval", "total_reward_mean", "cost_mean", "cost_se",
+        "cost_interval", "cost_means", "cost_ses", "cost_intervals", "cost_violations", "total_cost_means",
+        "violation_rate", "violation_interval", "violations", "steps_mean", "peak_depth_mean", "decision_ms",
+        "nothing_safe_rate",
+    ]  # fmt: skip
+    assert printed["cost_intervals"] == [printed["cost_interval"]]
+    assert printed["violation_interval"] == pytest.approx([0.0063094632, 0.8058796109])
 
 
 def test_a_cost_equal_to_the_budget_but_for_rounding_is_within_it():
@@ -48,8 +63,8 @@ def test_a_cost_equal_to_the_budget_but_for_rounding_is_within_it():
 def test_several_constraints_report_the_worst():
     both = episodes(budget=np.array([1.0, 0.1]), costs=np.array([[0.5, 0.2]] * 4))
     assert both.violations.all()
-    assert both.summary()["cost_mean"] == pytest.approx(0.2)
-    assert both.summary()["cost_means"] == pytest.approx([0.5, 0.2])
+    assert both.summary().cost_mean == pytest.approx(0.2)
+    assert both.summary().cost_means == pytest.approx([0.5, 0.2])
 
 
 def test_episodes_depend_on_seed_and_number_alone():
@@ -93,11 +108,11 @@ def test_random_actions_are_legal_and_charged():
 
 def test_intervals_by_hand():
     summary = episodes().summary()
-    reach = 3.182446305284263 * summary["reward_se"]  # Student's t with 3 degrees of freedom
-    assert summary["reward_interval"] == pytest.approx([11.0 - reach, 11.0 + reach])
-    assert summary["violation_interval"] == pytest.approx([0.0063094632, 0.8058796109])  # exact, 1 of 4
+    reach = 3.182446305284263 * summary.reward_se  # Student's t with 3 degrees of freedom
+    assert summary.reward_interval == pytest.approx([11.0 - reach, 11.0 + reach])
+    assert summary.violation_interval == pytest.approx([0.0063094632, 0.8058796109])  # exact, 1 of 4
     single, _ = run_episodes(planner(), TASK.real_world, 1.0, episodes=1, seed=0, iterations=4)
-    assert single.summary()["reward_interval"] is None
+    assert single.summary().reward_interval is None
 
 
 def test_a_table_has_a_row_an_episode():

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from matplotlib import pyplot
 
+from cmcts.evaluation.episodes import Summary
 from cmcts.report.figures import comparison
 from cmcts.tasks.registry import make
 
 
 def summary(reward, costs, rate):
-    errors = [0.01 for _ in costs]
-    return {"reward_mean": reward, "reward_se": 0.1, "cost_means": costs, "cost_ses": errors, "violation_rate": rate}
+    """Of which only these are drawn."""
+    nothing = dict.fromkeys(field.name for field in dataclasses.fields(Summary))
+    drawn = {"reward_mean": reward, "reward_se": 0.1, "cost_means": costs, "violation_rate": rate}
+    return Summary(**nothing | drawn | {"cost_ses": [0.01 for _ in costs]})
 
 
 @pytest.mark.parametrize(

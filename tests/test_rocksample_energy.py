@@ -81,8 +81,8 @@ def test_what_is_left_of_both_budgets_is_kept():
     episodes, steps = run_episodes(planner, TASK.real_world, TASK.budget, episodes=40, seed=0, iterations=64)
     summary = episodes.summary()
     assert steps.costs.shape[1] == 2
-    assert summary["cost_violations"][0] == 0 and summary["cost_means"][0] <= 1.0
-    assert summary["cost_means"] == pytest.approx(episodes.costs.mean(axis=0).tolist())
+    assert summary.cost_violations[0] == 0 and summary.cost_means[0] <= 1.0
+    assert summary.cost_means == pytest.approx(episodes.costs.mean(axis=0).tolist())
     moves = (steps.actions < SAMPLE).sum()
     assert episodes.total_costs[:, 1].sum() == pytest.approx(0.25 * moves)
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
 from cmcts.errors import expect
+from cmcts.extras import require_extra
 from cmcts.report import html as pages
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cmcts.evaluation.episodes import Transitions
+    from cmcts.evaluation.episodes import Summary, Transitions
     from cmcts.tasks.task import Task
 
 TASKS = ("safe-gridworld", "rocksample-5-7")
@@ -47,6 +48,7 @@ class Demo:
 
     def run(self) -> int:
         """Train, compare, report."""
+        require_extra("train", "cmcts demo")
         import shutil
 
         from rich.console import Console
@@ -94,7 +96,7 @@ class Demo:
             console.print(f"[bold red]{name}: no feasible critic was found; try another --seed[/]")
             return None
         seconds = time.perf_counter() - began
-        summaries: dict[str, dict[str, Any]] = {}
+        summaries: dict[str, Summary] = {}
         journeys: dict[str, Transitions] = {}
         for planner_name in PLANNERS:
             planner = make_planner(task, planner_name, folder if planner_name == "cmcts" else None).planner
@@ -118,7 +120,7 @@ class Demo:
             task, summaries, figures, f"critic trained in {seconds:.0f} s, {self.episodes} episodes each"
         )
 
-    def _print(self, task: Task, summaries: dict[str, dict[str, Any]], best: float, console: Console) -> None:
+    def _print(self, task: Task, summaries: dict[str, Summary], best: float, console: Console) -> None:
         from rich import box
         from rich.table import Table
 
@@ -130,23 +132,23 @@ class Demo:
         for name, summary in summaries.items():
             table.add_row(
                 name,
-                f"{summary['reward_mean']:.2f} ± {summary['reward_se']:.2f}",
-                f"{summary['cost_mean']:.3f} ± {summary['cost_se']:.3f}",
-                f"{100 * summary['violation_rate']:.1f} %",
-                f"{summary['decision_ms']:.1f}",
+                f"{summary.reward_mean:.2f} ± {summary.reward_se:.2f}",
+                f"{summary.cost_mean:.3f} ± {summary.cost_se:.3f}",
+                f"{100 * summary.violation_rate:.1f} %",
+                f"{summary.decision_ms:.1f}",
             )
         console.print(table)
 
 
-def section_html(task: Task, summaries: dict[str, dict[str, Any]], figures: dict[str, bytes], note: str) -> str:
+def section_html(task: Task, summaries: dict[str, Summary], figures: dict[str, bytes], note: str) -> str:
     """One task's part of the report, figures inline."""
     rows = [
         (
             name,
-            f"{summary['reward_mean']:.2f} ± {summary['reward_se']:.2f}",
-            f"{summary['cost_mean']:.3f} ± {summary['cost_se']:.3f}",
-            f"{100 * summary['violation_rate']:.1f} %",
-            f"{summary['decision_ms']:.1f}",
+            f"{summary.reward_mean:.2f} ± {summary.reward_se:.2f}",
+            f"{summary.cost_mean:.3f} ± {summary.cost_se:.3f}",
+            f"{100 * summary.violation_rate:.1f} %",
+            f"{summary.decision_ms:.1f}",
         )
         for name, summary in summaries.items()
     ]

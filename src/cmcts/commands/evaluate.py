@@ -14,7 +14,8 @@ from cmcts.errors import InvalidInput
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cmcts.evaluation.episodes import Episodes, Transitions
+    from cmcts.evaluation.episodes import Episodes, Summary, Transitions
+    from cmcts.evaluation.statistics import Difference, Interval
     from cmcts.planning.planner import Planner
     from cmcts.tasks.task import Task
 
@@ -56,47 +57,52 @@ class Evaluate(PlannerOptions):
         task = load_task(self.task)
         budget = task.budget if self.budget is None else self.budget
         planner, note = make_planner(task, self.planner, self.critic, self.penalty)
-        episodes, steps = self._episodes(task, self.planner, planner, budget)
+        iterations = self._iterations(planner)
+        episodes, steps = self._episodes(task, self.planner, planner, budget, iterations)
         if self.table is not None:
             write_table(self.table, episodes.columns())
         if self.trajectories is not None:
             write_table(self.trajectories, steps.columns())
         summary = episodes.summary()
         names = [task.model.cost_name(m) for m in range(task.model.cost_count)]
-        if self.regret:
-            summary |= _regret(task, budget, summary["reward_mean"])
+        regret = _regret(task, budget, summary.reward_mean) if self.regret else {}
         others = {
-            name: self._episodes(task, name, make_planner(task, name).planner, budget)[0] for name in self.compare
+            name: self._episodes(task, name, make_planner(task, name).planner, budget, iterations)[0]
+            for name in self.compare
         }
-        comparisons = {name: _comparison(episodes, other) for name, other in others.items()}
+        comparisons = {name: _compare(episodes, other) for name, other in others.items()}
         if self.json:
             from json import dumps
 
             about: dict[str, Any] = {"task": task.name, "planner": self.planner, "world": self.world, "note": note}
-            limits = {"iterations": self._iterations(task), "seconds": self.seconds, "seed": self.seed}
-            compared = {"comparisons": comparisons} if comparisons else {}
-            print(dumps(about | limits | {"budget": list(budget), "cost_names": names} | summary | compared, indent=2))
+            limits = {"iterations": iterations, "seconds": self.seconds, "seed": self.seed}
+            figures = {"budget": list(budget), "cost_names": names, **summary.to_dict(), **regret}
+            compared = {name: comparison.to_dict() for name, comparison in comparisons.items()}
+            print(dumps(about | limits | figures | ({"comparisons": compared} if compared else {}), indent=2))
             return
         console = Console(highlight=False)
         console.print(f"[bold]{task.name}[/], planner {self.planner}, {self.world} world, {self.episodes} episodes")
         console.print(note, style="dim", markup=False)
-        _print(console, summary, names, budget)
+        _print(console, summary, names, budget, regret)
         for name, comparison in comparisons.items():
             _print_comparison(console, name, comparison)
 
     def _refuse_mistakes(self) -> None:
         """What is wrong with the options, before an episode is run."""
+        from cmcts.report.tables import check_table_path
+
         for path in (self.table, self.trajectories):
-            if path is not None and path.suffix not in (".csv", ".parquet"):
-                raise InvalidInput(f"expected a table to end in .csv or .parquet, got {str(path)!r}")
+            if path is not None:
+                check_table_path(path)
         if self.planner in self.compare:
             raise InvalidInput(f"expected --compare with other planners than {self.planner}, got {self.planner}")
 
-    def _iterations(self, task: Task) -> int | None:
-        return task.iterations if self.iterations is None and self.seconds is None else self.iterations
+    def _iterations(self, planner: Planner) -> int | None:
+        """As many for all that are compared: a bundle may have been made for another number than the task's."""
+        return planner.search.iterations if self.iterations is None and self.seconds is None else self.iterations
 
     def _episodes(
-        self, task: Task, name: str, planner: Planner, budget: tuple[float, ...]
+        self, task: Task, name: str, planner: Planner, budget: tuple[float, ...], iterations: int | None
     ) -> tuple[Episodes, Transitions]:
         from rich.console import Console
         from rich.progress import Progress
@@ -113,7 +119,7 @@ class Evaluate(PlannerOptions):
                 budget,
                 episodes=self.episodes,
                 seed=self.seed,
-                iterations=self._iterations(task),
+                iterations=iterations,
                 seconds=self.seconds,
                 threads=self.threads,
                 on_steps=lambda _, finished: progress.advance(row, finished),
@@ -135,55 +141,69 @@ def _regret(task: Task, budget: tuple[float, ...], reward: float) -> dict[str, f
     }
 
 
-def _comparison(episodes: Episodes, other: Episodes) -> dict[str, Any]:
-    """The other planner's summary, and this one's minus its rewards and costs, on the same worlds."""
+@dataclass(frozen=True)
+class _Comparison:
+    """Another planner on the same worlds, and this one's rewards and costs minus its own."""
+
+    summary: Summary
+    reward: Difference
+    costs: list[Difference]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: the other's summary and the differences, side by side."""
+        return {
+            **self.summary.to_dict(),
+            "reward_difference": self.reward.mean,
+            "reward_difference_interval": self.reward.interval,
+            "cost_differences": [cost.mean for cost in self.costs],
+            "cost_difference_intervals": [cost.interval for cost in self.costs],
+        }
+
+
+def _compare(episodes: Episodes, other: Episodes) -> _Comparison:
     from cmcts.evaluation.statistics import paired_difference
 
     reward = paired_difference(episodes.rewards, other.rewards)
     costs = [paired_difference(ours, theirs) for ours, theirs in zip(episodes.costs.T, other.costs.T, strict=True)]
-    return {
-        **other.summary(),
-        "reward_difference": reward.mean,
-        "reward_difference_interval": list(reward.interval),
-        "cost_differences": [cost.mean for cost in costs],
-        "cost_difference_intervals": [list(cost.interval) for cost in costs],
-    }
+    return _Comparison(other.summary(), reward, costs)
 
 
-def _print(console: Console, summary: dict[str, Any], names: list[str], budget: tuple[float, ...]) -> None:
-    console.print(f"reward       {summary['reward_mean']:.3f}{_interval(summary['reward_interval'])}")
+def _print(
+    console: Console, summary: Summary, names: list[str], budget: tuple[float, ...], regret: dict[str, float]
+) -> None:
+    console.print(f"reward       {summary.reward_mean:.3f}{_interval(summary.reward_interval)}")
     for m, limit in enumerate(budget):
-        interval, over = _interval(summary["cost_intervals"][m]), summary["cost_violations"][m]
+        interval, over = _interval(summary.cost_intervals[m]), summary.cost_violations[m]
         over_budget = "" if len(budget) == 1 else f", exceeded in {over} episodes"
-        console.print(f"{names[m]:<12} {summary['cost_means'][m]:.3f}{interval}, budget {limit:g}{over_budget}")
-    if "regret" in summary:
+        console.print(f"{names[m]:<12} {summary.cost_means[m]:.3f}{interval}, budget {limit:g}{over_budget}")
+    if regret:
         console.print(
-            f"optimum      {summary['optimum_upper']:.3f}: a regret of {summary['regret']:.3f}, "
-            f"{100 * summary['share_of_optimum']:.1f} % of optimal"
+            f"optimum      {regret['optimum_upper']:.3f}: a regret of {regret['regret']:.3f}, "
+            f"{100 * regret['share_of_optimum']:.1f} % of optimal"
         )
     console.print(f"over budget  {_rate(summary)}")
-    console.print(f"nothing safe in {100 * summary['nothing_safe_rate']:.2f} % of the decisions")
+    console.print(f"nothing safe in {100 * summary.nothing_safe_rate:.2f} % of the decisions")
     console.print(
-        f"[dim]{summary['steps_mean']:.1f} steps an episode, {summary['decision_ms']:.2f} ms a decision, "
-        f"peak tree depth {summary['peak_depth_mean']:.1f}[/]"
+        f"[dim]{summary.steps_mean:.1f} steps an episode, {summary.decision_ms:.2f} ms a decision, "
+        f"peak tree depth {summary.peak_depth_mean:.1f}[/]"
     )
 
 
-def _interval(bounds: list[float] | None) -> str:
-    return "" if bounds is None else f", 95 % interval {bounds[0]:.3f} to {bounds[1]:.3f}"
+def _interval(bounds: Interval | None) -> str:
+    return "" if bounds is None else f", 95 % interval {bounds.low:.3f} to {bounds.high:.3f}"
 
 
-def _rate(summary: dict[str, Any]) -> str:
+def _rate(summary: Summary) -> str:
     """How many episodes were over budget, and between which rates the truth lies."""
-    low, high = (100 * bound for bound in summary["violation_interval"])
-    count = f"{summary['violations']} of {summary['episodes']} episodes"
+    low, high = (100 * bound for bound in summary.violation_interval)
+    count = f"{summary.violations} of {summary.episodes} episodes"
     return f"{count}: at most {high:.2f} %" if low == 0 else f"{count}: {low:.2f} to {high:.2f} %"
 
 
-def _print_comparison(console: Console, name: str, comparison: dict[str, Any]) -> None:
-    low, high = comparison["reward_difference_interval"]
+def _print_comparison(console: Console, name: str, other: _Comparison) -> None:
+    low, high = other.reward.interval
     console.print(
-        f"against {name}: reward {comparison['reward_difference']:+.3f} ({low:+.3f} to {high:+.3f}) on these worlds. "
-        f"It earned {comparison['reward_mean']:.3f} at cost {comparison['cost_mean']:.3f}, over budget in "
-        f"{_rate(comparison)}"
+        f"against {name}: reward {other.reward.mean:+.3f} ({low:+.3f} to {high:+.3f}) on these worlds. "
+        f"It earned {other.summary.reward_mean:.3f} at cost {other.summary.cost_mean:.3f}, over budget in "
+        f"{_rate(other.summary)}"
     )

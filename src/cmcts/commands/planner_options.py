@@ -46,7 +46,7 @@ class PlannerOptions:
     seed: int = 0
     """Of the start or the world, and of the search."""
     critic: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: the one that ships)")] = None
-    """Folder of a trained critic, for planner cmcts."""
+    """Folder of a trained critic, or the name of one that ships, for planner cmcts."""
     penalty: Annotated[float | None, arg(metavar="LAMBDA", help_behavior_hint=_TASKS_OWN)] = None
     """lambda, for planner penalized."""
 
@@ -63,6 +63,9 @@ def load_task(name: str) -> Task:
     return task
 
 
+_UNTRAINED = "prunes only what exceeds the budget at once"
+
+
 class ChosenCritic(NamedTuple):
     """A critic, the settings that go with it, and where it comes from, for people to read."""
 
@@ -73,20 +76,21 @@ class ChosenCritic(NamedTuple):
 
 
 def default_critic(task: Task, directory: Path | None = None) -> ChosenCritic:
-    """The trained critic in a folder, else the one that ships for the task, else the model's own immediate costs."""
+    """The trained critic that is asked for, else the one that ships, else the model's own immediate costs."""
     from dataclasses import replace
 
     from cmcts.critic import bundle
     from cmcts.critic.ensemble import immediate_costs_only
 
-    folder = directory or bundle.shipped(task.name)
+    folder = bundle.shipped(task.name) if directory is None else bundle.find(directory)
     if folder is not None:
-        loaded = bundle.load(folder, task.model)
-        origin = str(directory) if directory else "trained, ships with cmcts"
-        return ChosenCritic(loaded.critic, loaded.search, loaded.pruning, origin)
+        loaded = bundle.load(folder)
+        origin = "trained, ships with cmcts" if folder.parent == bundle.SHIPPED else str(directory)
+        if loaded.critic is None:
+            origin = f"none in {origin}: {_UNTRAINED}"
+        return ChosenCritic(loaded.critic_for(task.model), loaded.search, loaded.pruning, origin)
     pruning = replace(task.pruning, cost_floor=True)
-    origin = "none trained: prunes only what exceeds the budget at once"
-    return ChosenCritic(immediate_costs_only(task.model), task.search, pruning, origin)
+    return ChosenCritic(immediate_costs_only(task.model), task.search, pruning, f"none trained: {_UNTRAINED}")
 
 
 class ChosenPlanner(NamedTuple):

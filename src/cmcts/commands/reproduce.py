@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
+from cmcts.extras import require_extra
+
 if TYPE_CHECKING:
     from cmcts.reproduction.runner import Record, Reproduction
     from cmcts.reproduction.units import Work
@@ -44,6 +46,7 @@ class Reproduce:
 
     def run(self) -> None:
         """Do the work, then write tables, figures and report."""
+        require_extra("train", "cmcts reproduce")
         from rich.console import Console
 
         from cmcts.reproduction.experiments import EXPERIMENTS, FULL, OURS, QUICK, work_of

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from cmcts.errors import InvalidInput
+from cmcts.extras import require_extra
 
 if TYPE_CHECKING:
     from cmcts.tasks.task import Task
@@ -33,6 +34,8 @@ class Train:
     """Folder of the run: configuration, transitions, critics, history and, in the end, the bundle."""
     resume: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: a new run)")] = None
     """Go on with the run in this folder, with the settings it was begun with."""
+    budget: Annotated[tuple[float, ...] | None, arg(metavar="B [B ...]", help_behavior_hint=_OWN)] = None
+    """What may be spent on average, one number a constraint."""
     seed: int = 0
     """Everything random in the training follows from it."""
     paper: bool = False
@@ -81,21 +84,25 @@ class Train:
 
     def run(self) -> int:
         """Train; 0 if a feasible critic was found, else 1."""
+        require_extra("train", "cmcts train")
         from cmcts.commands.planner_options import load_task
         from cmcts.training.loop import train
         from cmcts.training.run_folder import RunFolder
-        from cmcts.training.settings import run_config, settings_from_config
+        from cmcts.training.settings import run_config, settings_from_config, task_from_config
 
         if self.resume is not None:
             self._refuse_other_options()
             folder = RunFolder.open(self.resume)
             # A user's task is run from where it was, or from where the command says it is now.
             task = load_task(self.task or str(folder.config.get("source") or folder.config.get("task")))
+            task = task_from_config(task, folder.config)
             settings = settings_from_config(task, folder.config, self.resume)
         else:
             if self.task is None:
                 raise InvalidInput("expected a task to train on, or --resume DIR; got neither")
             task = load_task(self.task)
+            if self.budget is not None:
+                task = dataclasses.replace(task, budget=self.budget)
             settings = self._settings(task)
             path = self.out or Path("runs") / f"{task.name}-{self.seed}"
             folder = RunFolder.create(path, run_config(task, settings))
@@ -155,5 +162,7 @@ class Train:
             f"{record['reward_mean']:.2f} ± {record['reward_se']:.2f}, cost {evaluated_cost(record)}, "
             f"{record['violations']} of {record['episodes']} episodes over budget"
         )
-        say(f"try it: cmcts evaluate {task.source or task.name} --critic {folder.path}")
+        # The run's budget need not be the task's own, which is what `evaluate` plans with.
+        budget = " ".join(f"--budget {limit:g}" if m == 0 else f"{limit:g}" for m, limit in enumerate(task.budget))
+        say(f"try it: cmcts evaluate {task.source or task.name} --critic {folder.path} {budget}")
         return 0

@@ -1,6 +1,7 @@
 """The safety critic: what every action will still cost, and how sure that is.
 
 ensemble.py   an ensemble of small perceptrons as a kernel
+weights.py    its layers as named arrays, as they lie in files
 bundle.py     a trained critic and all that is needed to deploy it, in two small files
 shipped/      the bundles that come with the library
 """

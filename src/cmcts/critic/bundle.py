@@ -1,39 +1,41 @@
-"""The bundle: a trained critic and all that is needed to deploy it, in two small files.
+"""The bundle: a trained critic and all that is needed to deploy it, in a folder of small files.
 
-    critic.safetensors   weights.0, biases.0, ... float32
-    bundle.json          task, sizes, search and pruning settings, budget, training figures, digests
+    bundle.json          task, sizes, search and pruning settings, budget, training figures, digests of the other files
+    critic.safetensors   weights.0, biases.0, ... float32; a bundle may do without
 
 Loading executes nothing and needs neither JAX nor the training code. Everything is checked first: a file that is
 damaged, too large, or made for another task is refused with the reason.
+
+Format 2 adds to format 1, which still loads: a scale of each cost, discounts of the reward and of each cost, a critic
+that may be missing, and further parts by name and version. A part that this library does not know is refused, because
+whoever wrote it did not mean to plan without.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from itertools import pairwise
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cmcts.critic.ensemble import SafetyCritic, ensemble
+from cmcts import json_settings
+from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
+from cmcts.critic.weights import Layers, from_arrays, sizes, to_arrays
 from cmcts.errors import InvalidInput, expect
 from cmcts.files import write_atomically
 from cmcts.model.interface import Model
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 
-FORMAT = 1
+FORMAT = 2
 CRITIC_FILE, BUNDLE_FILE = "critic.safetensors", "bundle.json"
 MAX_CRITIC_BYTES, MAX_BUNDLE_BYTES = 64 << 20, 1 << 20
 SHIPPED = Path(__file__).parent / "shipped"
-
-LayerArrays = tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]
+PARTS: dict[str, tuple[int, ...]] = {"columns": (), "support": (), "values": ()}  # names, and versions read here
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,19 +45,38 @@ class Bundle:
     task: str
     model_digest: str
     feature_description: str
-    layers: LayerArrays  # per layer [E, inputs, outputs] and [E, outputs]
+    layers: Layers | None  # per layer [E, inputs, outputs] and [E, outputs]; None if there is no critic
     cost_count: int
     search: SearchSettings
     pruning: PruningSettings
-    iterations: int
     budget: tuple[float, ...]
     training: Mapping[str, Any]
     library: str
+    cost_scale: tuple[float, ...] = ()
+    """What counts as a large cost, one number a constraint: tolerances are shares of it. None means 1 each."""
 
-    @property
-    def critic(self) -> SafetyCritic:
-        """The ensemble, ready for a planner."""
-        return ensemble([w for w, _ in self.layers], [b for _, b in self.layers], self.cost_count)
+    def __post_init__(self) -> None:
+        scale = self.cost_scale or (1.0,) * self.cost_count
+        expect(len(scale) == self.cost_count and min(scale) > 0, f"{self.cost_count} cost scales > 0", scale)
+        object.__setattr__(self, "cost_scale", scale)
+
+    @cached_property
+    def critic(self) -> SafetyCritic | None:
+        """The ensemble, ready for a planner; built once, because that checks and packs every weight."""
+        if self.layers is None:
+            return None
+        weights, biases = zip(*self.layers, strict=True)
+        return ensemble(weights, biases, self.cost_count)
+
+    def critic_for(self, model: Model) -> SafetyCritic:
+        """The critic, or one that knows immediate costs only if there is none; refuses a model it was not made for."""
+        critic = immediate_costs_only(model) if self.critic is None else self.critic
+        critic.validate_for(model)
+        if self.model_digest != model_digest(model):
+            raise InvalidInput(
+                f"the bundle was trained for task {self.task!r}, whose model differs from {model.name!r} here"
+            )
+        return critic
 
 
 def model_digest(model: Model) -> str:
@@ -91,70 +112,166 @@ def _hash_part(name: str, value: Any, hasher: Any) -> None:
         hasher.update(f"{name}:{type(value).__module__}.{type(value).__qualname__}".encode())
 
 
+@dataclass(frozen=True)
+class _Discounts:
+    reward: float
+    costs: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class _Critic:
+    feature_count: int
+    hidden: tuple[int, ...]
+    members: int
+    action_count: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Part:
+    version: int
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Description:
+    """What bundle.json holds."""
+
+    format: int
+    library: str
+    task: str
+    model_digest: str
+    feature_description: str
+    cost_count: int
+    budget: tuple[float, ...]
+    cost_scale: tuple[float, ...]
+    discounts: _Discounts
+    search: SearchSettings
+    pruning: PruningSettings
+    critic: _Critic | None
+    parts: dict[str, _Part]
+    training: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        count = self.cost_count
+        expect(count >= 1, "cost_count >= 1", count)
+        expect(len(self.budget) == count and min(self.budget) >= 0, f"{count} budgets >= 0", self.budget)
+        expect(len(self.cost_scale) == count, f"{count} cost scales > 0", self.cost_scale)
+        expect(len(self.discounts.costs) == count, f"{count} discounts of costs", self.discounts.costs)
+        discounts = {self.search.discount, self.discounts.reward, *self.discounts.costs}
+        expect(len(discounts) == 1, "one discount throughout", sorted(discounts))
+        for name, part in self.parts.items():
+            expect(name in PARTS, f"parts out of {', '.join(PARTS)}", name)
+            known = " or ".join(map(str, PARTS[name])) or "none yet"
+            expect(
+                part.version in PARTS[name], f"part {name!r} of a version that is known here ({known})", part.version
+            )
+
+
+@dataclass(frozen=True)
+class _Format1:
+    """What bundle.json held in release 0.1."""
+
+    format: int
+    library: str
+    task: str
+    model_digest: str
+    feature_description: str
+    feature_count: int
+    hidden: tuple[int, ...]
+    members: int
+    action_count: int
+    cost_count: int
+    budget: tuple[float, ...]
+    discount: float
+    iterations: int
+    search: dict[str, Any]
+    pruning: dict[str, Any]
+    training: dict[str, Any]
+    critic_sha256: str
+
+
+def _upgraded(raw: dict[str, Any]) -> dict[str, Any]:
+    """A description of format 1 as one of format 2: all costs on the scale of 1, one discount for all."""
+    old = json_settings.convert(raw, _Format1)
+    same = ("library", "task", "model_digest", "feature_description", "cost_count", "budget", "pruning", "training")
+    sizes_ = ("feature_count", "hidden", "members", "action_count")
+    return {
+        **{name: raw[name] for name in same},
+        "format": FORMAT,
+        "cost_scale": [1.0] * len(old.budget),
+        "discounts": {"reward": old.discount, "costs": [old.discount] * len(old.budget)},
+        "search": {**old.search, "iterations": old.iterations},
+        "critic": {**{name: raw[name] for name in sizes_}, "sha256": old.critic_sha256},
+        "parts": {},
+    }
+
+
 def save(bundle: Bundle, folder: Path) -> None:
-    """Write the critic, then the description that vouches for it."""
+    """Write the critic, if there is one, then the description that vouches for it."""
     from safetensors.numpy import save as to_bytes
 
-    arrays = {}
-    for depth, (weights, biases) in enumerate(bundle.layers):
-        arrays[f"weights.{depth}"] = np.ascontiguousarray(weights, np.float32)
-        arrays[f"biases.{depth}"] = np.ascontiguousarray(biases, np.float32)
-    content = to_bytes(arrays)
-    sizes = [bundle.layers[0][0].shape[1], *(weights.shape[2] for weights, _ in bundle.layers)]
-    description = {
-        "format": FORMAT,
-        "library": bundle.library,
-        "task": bundle.task,
-        "model_digest": bundle.model_digest,
-        "feature_description": bundle.feature_description,
-        "feature_count": sizes[0],
-        "hidden": sizes[1:-1],
-        "members": bundle.layers[0][0].shape[0],
-        "action_count": sizes[-1] // bundle.cost_count,
-        "cost_count": bundle.cost_count,
-        "budget": list(bundle.budget),
-        "discount": bundle.search.discount,
-        "iterations": bundle.iterations,
-        "search": asdict(bundle.search),
-        "pruning": asdict(bundle.pruning),
-        "training": dict(bundle.training),
-        "critic_sha256": hashlib.sha256(content).hexdigest(),
-    }
+    critic = content = None
+    if bundle.layers is not None:
+        content = to_bytes(to_arrays(bundle.layers))
+        features, *hidden, outputs = sizes(bundle.layers)
+        critic = _Critic(
+            feature_count=features,
+            hidden=tuple(hidden),
+            members=bundle.layers[0][0].shape[0],
+            action_count=outputs // bundle.cost_count,
+            sha256=hashlib.sha256(content).hexdigest(),
+        )
+    discount = bundle.search.discount
+    description = _Description(
+        format=FORMAT,
+        library=bundle.library,
+        task=bundle.task,
+        model_digest=bundle.model_digest,
+        feature_description=bundle.feature_description,
+        cost_count=bundle.cost_count,
+        budget=bundle.budget,
+        cost_scale=bundle.cost_scale,
+        discounts=_Discounts(discount, (discount,) * bundle.cost_count),
+        search=bundle.search,
+        pruning=bundle.pruning,
+        critic=critic,
+        parts={},
+        training=dict(bundle.training),
+    )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(f"cannot use {folder} for a bundle: {error.strerror or error}") from None
-    write_atomically(folder / CRITIC_FILE, content)
-    write_atomically(folder / BUNDLE_FILE, (json.dumps(description, indent=2, allow_nan=False) + "\n").encode())
+    if content is not None:
+        write_atomically(folder / CRITIC_FILE, content)
+    write_atomically(folder / BUNDLE_FILE, json_settings.dump(description, indent=2) + b"\n")
 
 
 def load(folder: str | Path, model: Model | None = None) -> Bundle:
-    """Read and check a bundle; with a model, also that it was made for it."""
-    path = Path(folder)
-    if not (path / BUNDLE_FILE).is_file():
-        ship = ", ".join(sorted(entry.name for entry in SHIPPED.iterdir() if (entry / BUNDLE_FILE).is_file()))
-        raise InvalidInput(
-            f"expected a folder where `cmcts train` has finished, or one of the critics that ship ({ship}), "
-            f"got {str(folder)!r}"
+    """Read and check a bundle, from a folder or by the name of one that ships; with a model, also that it fits."""
+    path = find(folder)
+    try:
+        described = _describe(json_settings.parse(_read(path / BUNDLE_FILE, MAX_BUNDLE_BYTES)))
+        bundle = Bundle(
+            task=described.task,
+            model_digest=described.model_digest,
+            feature_description=described.feature_description,
+            layers=None if described.critic is None else _layers(path / CRITIC_FILE, described.critic, described),
+            cost_count=described.cost_count,
+            search=described.search,
+            pruning=described.pruning,
+            budget=described.budget,
+            training=described.training,
+            library=described.library,
+            cost_scale=described.cost_scale,
         )
-    text = _read(path / BUNDLE_FILE, MAX_BUNDLE_BYTES)
-    content = _read(path / CRITIC_FILE, MAX_CRITIC_BYTES)
-    try:
-        raw = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidInput(f"{path / BUNDLE_FILE} is not valid JSON") from None
-    try:
-        bundle = _parse(raw, content)
-        # Building the critic checks shapes and numbers once more, together.
-        critic = bundle.critic
+        bundle.critic  # noqa: B018  building it checks shapes and numbers once more, together
     except InvalidInput as error:
         raise InvalidInput(f"cannot use the bundle {path}: {error}") from None
     if model is not None:
-        critic.validate_for(model)
-        if bundle.model_digest != model_digest(model):
-            raise InvalidInput(
-                f"the bundle {path} was trained for task {bundle.task!r}, whose model differs from {model.name!r} here"
-            )
+        bundle.critic_for(model)
     return bundle
 
 
@@ -168,97 +285,49 @@ def _read(path: Path, limit: int) -> bytes:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
 
 
-_FIELDS: dict[str, type | tuple[type, ...]] = {
-    "format": int,
-    "library": str,
-    "task": str,
-    "model_digest": str,
-    "feature_description": str,
-    "feature_count": int,
-    "hidden": list,
-    "members": int,
-    "action_count": int,
-    "cost_count": int,
-    "budget": list,
-    "discount": (int, float),
-    "iterations": int,
-    "search": dict,
-    "pruning": dict,
-    "training": dict,
-    "critic_sha256": str,
-}
-
-
-def _parse(raw: Any, content: bytes) -> Bundle:
+def _describe(raw: Any) -> _Description:
     expect(isinstance(raw, dict), f"{BUNDLE_FILE} to hold an object", type(raw).__name__)
-    for name, kind in _FIELDS.items():
-        value = raw.get(name)
-        expect(isinstance(value, kind) and not isinstance(value, bool), f"a valid field {name!r}", value)
-    expect(raw["format"] == FORMAT, f"format {FORMAT}", raw["format"])
-    expect(re.fullmatch(r"[0-9a-f]{64}", raw["critic_sha256"]) is not None, "a SHA-256 digest", raw["critic_sha256"])
-    digest = hashlib.sha256(content).hexdigest()
-    expect(digest == raw["critic_sha256"], f"{CRITIC_FILE} with digest {raw['critic_sha256'][:12]}...", digest[:12])
-    sizes = [raw["feature_count"], *raw["hidden"], raw["action_count"] * raw["cost_count"]]
-    plausible = all(isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= 1 << 20 for size in sizes)
-    expect(plausible and raw["cost_count"] >= 1 and raw["members"] >= 1, "layer sizes from 1 to 2^20", sizes)
-    layers = _layers(content, sizes, raw["members"])
-    budget = raw["budget"]
-    numbers = all(isinstance(b, (int, float)) and not isinstance(b, bool) and 0 <= b < np.inf for b in budget)
-    expect(numbers and len(budget) == raw["cost_count"], f"{raw['cost_count']} budgets >= 0", budget)
-    expect(raw["iterations"] >= 1, "iterations >= 1", raw["iterations"])
-    search = _settings(SearchSettings, raw["search"])
-    expect(search.discount == raw["discount"], "one discount throughout", (search.discount, raw["discount"]))
-    return Bundle(
-        task=raw["task"],
-        model_digest=raw["model_digest"],
-        feature_description=raw["feature_description"],
-        layers=layers,
-        cost_count=raw["cost_count"],
-        search=search,
-        pruning=_settings(PruningSettings, raw["pruning"]),
-        iterations=raw["iterations"],
-        budget=tuple(float(b) for b in budget),
-        training=raw["training"],
-        library=raw["library"],
-    )
+    form = raw.get("format")
+    expect(form in (1, FORMAT) and not isinstance(form, bool), f"format 1 or {FORMAT}", form)
+    return json_settings.convert(_upgraded(raw) if form == 1 else raw, _Description)
 
 
-def _layers(content: bytes, sizes: list[int], members: int) -> LayerArrays:
+def _layers(path: Path, critic: _Critic, described: _Description) -> Layers:
     from safetensors import SafetensorError
     from safetensors.numpy import load as from_bytes
 
+    content = _read(path, MAX_CRITIC_BYTES)
+    digest = hashlib.sha256(content).hexdigest()
+    expect(digest == critic.sha256, f"{CRITIC_FILE} with digest {critic.sha256[:12]}...", digest[:12])
     try:
         arrays = from_bytes(content)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise InvalidInput(f"{CRITIC_FILE} is damaged: {error}") from None
-    layers = []
-    for depth, (inputs, outputs) in enumerate(pairwise(sizes)):
-        pair = []
-        for name, shape in ((f"weights.{depth}", (members, inputs, outputs)), (f"biases.{depth}", (members, outputs))):
-            array = arrays.pop(name, None)
-            expect(array is not None, f"an array {name!r} in {CRITIC_FILE}", sorted(arrays))
-            assert array is not None
-            expect(array.dtype == np.float32, f"{name} in float32", str(array.dtype))
-            expect(array.shape == shape, f"{name} with shape {shape}", array.shape)
-            pair.append(array)
-        layers.append((pair[0], pair[1]))
-    expect(not arrays, f"no further arrays in {CRITIC_FILE}", sorted(arrays))
-    return tuple(layers)
-
-
-def _settings(kind: Any, raw: dict[str, Any]) -> Any:
-    """A settings dataclass from JSON; its own validation judges the values."""
-    known = set(kind.__dataclass_fields__)
-    expect(set(raw) <= known, f"known fields of {kind.__name__}", sorted(set(raw) - known))
-    for name, value in raw.items():
-        expect(isinstance(value, (bool, int, float, str)), f"a plain value for {name!r}", value)
-    try:
-        return kind(**raw)
-    except TypeError as error:
-        raise InvalidInput(f"invalid {kind.__name__}: {error}") from None
+    layers = from_arrays(arrays)
+    members, widths = layers[0][0].shape[0], sizes(layers)
+    said = [critic.feature_count, *critic.hidden, critic.action_count * described.cost_count]
+    expect(widths == said, f"a critic of layers {widths}, as it is", said)
+    expect(critic.members == members, f"a critic of {members} members, as it is", critic.members)
+    return layers
 
 
 def shipped(task: str) -> Path | None:
     """The folder of the bundle that ships with the library for a task, if there is one."""
-    folder = SHIPPED / task
-    return folder if (folder / BUNDLE_FILE).is_file() else None
+    return SHIPPED / task if task in _names() else None
+
+
+def find(name_or_folder: str | Path) -> Path:
+    """The folder of a bundle. One that exists wins; only a name without a folder asks for a critic that ships."""
+    path = Path(name_or_folder)
+    if not path.is_dir():
+        path = shipped(str(path)) or path
+    if not (path / BUNDLE_FILE).is_file():
+        raise InvalidInput(
+            f"expected a folder where `cmcts train` has finished, or one of the critics that ship "
+            f"({', '.join(_names())}), got {str(name_or_folder)!r}"
+        )
+    return path
+
+
+def _names() -> list[str]:
+    return sorted(entry.name for entry in SHIPPED.iterdir() if (entry / BUNDLE_FILE).is_file())

@@ -1,11 +1,12 @@
 """How good and how safe is a planner? Episodes in a world, and how sure their figures are."""
 
-from cmcts.evaluation.episodes import Episodes, Transitions, run_episodes
+from cmcts.evaluation.episodes import Episodes, Summary, Transitions, run_episodes
 from cmcts.evaluation.statistics import Interval, mean_interval, paired_difference, rate_interval, standard_error
 
 __all__ = [
     "Episodes",
     "Interval",
+    "Summary",
     "Transitions",
     "mean_interval",
     "paired_difference",

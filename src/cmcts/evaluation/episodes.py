@@ -109,42 +109,93 @@ class Episodes:
             "planning_seconds": self.planning_seconds,
         }
 
-    def summary(self) -> dict[str, Any]:
-        """Means with standard errors and 95 % intervals.
-
-        The cost is that of the constraint closest to, or furthest over, its budget.
-        """
+    def summary(self) -> Summary:
+        """Means with standard errors and 95 % intervals."""
         worst = int(np.argmax(self.costs.mean(axis=0) - self.budget))
         cost = self.costs[:, worst]
         decisions = int(self.steps.sum())
         violations = int(self.violations.sum())
-        return {
-            "episodes": len(self),
-            "reward_mean": float(self.rewards.mean()),
-            "reward_se": standard_error(self.rewards),
-            "reward_interval": _bounds(mean_interval(self.rewards)),
-            "total_reward_mean": float(self.total_rewards.mean()),
-            "cost_mean": float(cost.mean()),
-            "cost_se": standard_error(cost),
-            "cost_interval": _bounds(mean_interval(cost)),
-            "cost_means": self.costs.mean(axis=0).tolist(),
-            "cost_ses": [standard_error(column) for column in self.costs.T],
-            "cost_intervals": [_bounds(mean_interval(column)) for column in self.costs.T],
-            "cost_violations": (self.costs > self.budget + OVERSPENT).sum(axis=0).tolist(),
-            "total_cost_means": self.total_costs.mean(axis=0).tolist(),
-            "violation_rate": violations / len(self),
-            "violation_interval": list(rate_interval(violations, len(self))),
-            "violations": violations,
-            "steps_mean": float(self.steps.mean()),
-            "peak_depth_mean": float(self.peak_depths.mean()),
-            "decision_ms": float(1e3 * self.planning_seconds.sum() / decisions),
-            "nothing_safe_rate": float(self.nothing_safe.sum() / decisions),
-        }
+        return Summary(
+            episodes=len(self),
+            reward_mean=float(self.rewards.mean()),
+            reward_se=standard_error(self.rewards),
+            reward_interval=_bounds(mean_interval(self.rewards)),
+            total_reward_mean=float(self.total_rewards.mean()),
+            cost_mean=float(cost.mean()),
+            cost_se=standard_error(cost),
+            cost_interval=_bounds(mean_interval(cost)),
+            cost_means=self.costs.mean(axis=0).tolist(),
+            cost_ses=[standard_error(column) for column in self.costs.T],
+            cost_intervals=[_bounds(mean_interval(column)) for column in self.costs.T],
+            cost_violations=(self.costs > self.budget + OVERSPENT).sum(axis=0).tolist(),
+            total_cost_means=self.total_costs.mean(axis=0).tolist(),
+            violation_rate=violations / len(self),
+            violation_interval=rate_interval(violations, len(self)),
+            violations=violations,
+            steps_mean=float(self.steps.mean()),
+            peak_depth_mean=float(self.peak_depths.mean()),
+            decision_ms=float(1e3 * self.planning_seconds.sum() / decisions),
+            nothing_safe_rate=float(self.nothing_safe.sum() / decisions),
+        )
 
 
-def _bounds(interval: Interval) -> list[float] | None:
+@dataclass(frozen=True)
+class Summary:
+    """What episodes say about a planner. Intervals are at 95 %; None where a single episode says nothing of the next.
+
+    Reward and costs are discounted, but for the totals. `cost_mean`, `cost_se` and `cost_interval` are those of the
+    constraint closest to, or furthest over, its budget; the lists have one entry a constraint.
+    """
+
+    episodes: int
+    """How many."""
+    reward_mean: float
+    """Mean reward of an episode."""
+    reward_se: float
+    """Standard error of the mean reward."""
+    reward_interval: Interval | None
+    """Where the true mean reward lies."""
+    total_reward_mean: float
+    """Mean reward without discount."""
+    cost_mean: float
+    """Mean cost of an episode."""
+    cost_se: float
+    """Standard error of the mean cost."""
+    cost_interval: Interval | None
+    """Where the true mean cost lies."""
+    cost_means: list[float]
+    """Mean cost, of every constraint."""
+    cost_ses: list[float]
+    """Standard errors of the mean costs."""
+    cost_intervals: list[Interval | None]
+    """Where the true mean costs lie."""
+    cost_violations: list[int]
+    """Episodes over the budget, of every constraint by itself."""
+    total_cost_means: list[float]
+    """Mean costs without discount."""
+    violation_rate: float
+    """Share of the episodes that were over a budget."""
+    violation_interval: Interval
+    """Where the true rate lies."""
+    violations: int
+    """Episodes over a budget."""
+    steps_mean: float
+    """Mean length of an episode."""
+    peak_depth_mean: float
+    """Mean depth of an episode's deepest tree."""
+    decision_ms: float
+    """Milliseconds a decision."""
+    nothing_safe_rate: float
+    """Share of the decisions where every action was judged unsafe."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """By name, for JSON: intervals become lists there."""
+        return dataclasses.asdict(self)
+
+
+def _bounds(interval: Interval) -> Interval | None:
     """For JSON, which has no infinity: one episode says nothing about the next."""
-    return list(interval) if np.isfinite(interval.low) else None
+    return interval if np.isfinite(interval.low) else None
 
 
 def world_seed(seed: int, episode: int) -> int:

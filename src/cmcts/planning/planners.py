@@ -73,14 +73,13 @@ class CMCTS(PenalizedMCTS):
     def load(cls, folder: str | Path, model: Model | None = None) -> CMCTS:
         """The planner of a trained bundle, with the settings it was found best with.
 
-        The folder is what `cmcts train` wrote, or the name of a task whose critic ships with the library. `model` is
-        needed only for a task that is not built in.
+        The folder is what `cmcts train` wrote; the name of a task whose critic ships with the library will do where
+        there is no folder of that name. `model` is needed only for a task that is not built in.
         """
         from cmcts.critic import bundle  # a bundle holds planners' settings, so it cannot be imported before them
         from cmcts.tasks.registry import named_task
 
-        path = bundle.shipped(str(folder)) or Path(folder)
-        loaded = bundle.load(path)
+        loaded = bundle.load(folder)
         if model is None:
             try:
                 model = named_task(loaded.task).model
@@ -89,8 +88,7 @@ class CMCTS(PenalizedMCTS):
                 raise InvalidInput(
                     f"expected the model of task {loaded.task!r} as an argument, got none: {error}"
                 ) from None
-        loaded = bundle.load(path, model)
-        return cls(model, loaded.critic, loaded.search, loaded.pruning)
+        return cls(model, loaded.critic_for(model), loaded.search, loaded.pruning)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from typing import Any
 
 import matplotlib
 
@@ -16,7 +15,7 @@ from matplotlib.figure import Figure
 
 from cmcts.envs.charts import INK
 from cmcts.errors import InvalidInput
-from cmcts.evaluation.episodes import Transitions
+from cmcts.evaluation.episodes import Summary, Transitions
 from cmcts.tasks.task import Task
 
 NAMES = {"cmcts": "C-MCTS", "cc-mcp": "CC-MCP", "penalized": "MCTS, fixed penalty"}
@@ -36,23 +35,23 @@ def where_they_went(task: Task, journeys: Mapping[str, Transitions]) -> Figure:
     return figure
 
 
-def comparison(task: Task, summaries: Mapping[str, Mapping[str, Any]], optimum: float | None = None) -> Figure:
+def comparison(task: Task, summaries: Mapping[str, Summary], optimum: float | None = None) -> Figure:
     """Reward, each cost and episodes over budget, with standard errors; dashed: the optimum and the budgets."""
     names, constraints = list(summaries), range(task.model.cost_count)
     panels = _panels(2 + len(constraints), height=2.9)
     colours = [COLOURS.get(name, INK) for name in names]
     rows = list(summaries.values())
     bars: list[tuple[str, list[float], list[float] | None]] = [
-        ("discounted reward", [row["reward_mean"] for row in rows], [row["reward_se"] for row in rows]),
+        ("discounted reward", [row.reward_mean for row in rows], [row.reward_se for row in rows]),
         *(
             (
                 f"discounted {task.model.cost_name(m)}",
-                [row["cost_means"][m] for row in rows],
-                [row["cost_ses"][m] for row in rows],
+                [row.cost_means[m] for row in rows],
+                [row.cost_ses[m] for row in rows],
             )
             for m in constraints
         ),
-        ("episodes over budget [%]", [100.0 * row["violation_rate"] for row in rows], None),
+        ("episodes over budget [%]", [100.0 * row.violation_rate for row in rows], None),
     ]
     for axes, (title, heights, errors) in zip(panels, bars, strict=True):
         axes.bar([NAMES.get(name, name).replace(", ", "\n") for name in names], heights, yerr=errors, color=colours,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +20,26 @@ Row = dict[str, Any]
 def write_table(path: Path, columns: Mapping[str, Any]) -> None:
     """Columns to a file, as its suffix says: `.csv` or `.parquet`."""
     lists = {name: np.asarray(column).tolist() for name, column in columns.items()}
+    check_table_path(path)
     if path.suffix == ".csv":
         names = list(lists)
         write_rows(path, [dict(zip(names, row, strict=True)) for row in zip(*lists.values(), strict=True)], names)
-    elif path.suffix == ".parquet":
-        write_atomically(path, _parquet(lists))
     else:
+        write_atomically(path, _parquet(lists))
+
+
+def check_table_path(path: Path) -> None:
+    """Refuse a table that could not be written, before the work that fills it: another suffix, or no pyarrow here."""
+    if path.suffix not in (".csv", ".parquet"):
         raise InvalidInput(f"expected a table to end in .csv or .parquet, got {str(path)!r}")
+    if path.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise InvalidInput("expected pyarrow to write Parquet (pip install 'cmcts[parquet]'), got none")
 
 
 def _parquet(columns: Mapping[str, list[Any]]) -> bytes:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise InvalidInput("expected pyarrow to write Parquet (pip install 'cmcts[parquet]'), got none") from None
+    import pyarrow
+    import pyarrow.parquet
+
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.table(dict(columns)), buffer)
     return buffer.getvalue()

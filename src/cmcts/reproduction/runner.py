@@ -160,7 +160,7 @@ class Reproduction:
         write_table(self._file("episodes", unit, "csv"), episodes.columns())
         if unit.visits:
             write_rows(self._file("visits", unit, "csv"), count_visits(steps))
-        return {**episodes.summary(), "depth_interval": list(mean_interval(episodes.peak_depths))}
+        return {**episodes.summary().to_dict(), "depth_interval": list(mean_interval(episodes.peak_depths))}
 
     def _episodes(
         self,
@@ -192,9 +192,9 @@ class Reproduction:
         assert unit.training is not None
         if not (self.record(unit.training) or {})["feasible"]:
             return None
-        loaded = bundle.load(self.path / "critics" / unit.training.name, task.model)
+        loaded = bundle.load(self.path / "critics" / unit.training.name)
         pruning = loaded.pruning if unit.sigma_max is None else replace(loaded.pruning, sigma_max=unit.sigma_max)
-        return CMCTS(task.model, loaded.critic, loaded.search, pruning)
+        return CMCTS(task.model, loaded.critic_for(task.model), loaded.search, pruning)
 
 
 def count_visits(steps: Transitions) -> list[Record]:

@@ -25,6 +25,9 @@ __all__ = ["CriticSettings", "Outcome", "RunFolder", "TrainingSettings", "paper_
 def __getattr__(name: str) -> Any:
     """`train` and `Outcome` come with JAX, which is imported when they are asked for."""
     if name in ("Outcome", "train"):
+        from cmcts.extras import require_extra
+
+        require_extra("train", f"cmcts.training.{name}")
         from cmcts.training import loop
 
         return getattr(loop, name)

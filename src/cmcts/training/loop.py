@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle, model_digest
 from cmcts.critic.ensemble import SafetyCritic, ensemble
+from cmcts.critic.weights import from_arrays, to_arrays
 from cmcts.evaluation.episodes import Episodes, Transitions, run_episodes
 from cmcts.evaluation.statistics import standard_error
 from cmcts.planning.planner import Planner
@@ -210,11 +211,8 @@ class _Trainer:
         """A fresh ensemble on everything gathered so far."""
         file = f"critics/{round_:03d}.safetensors"
         self.stage(f"fit {round_}", lambda: self._fit(round_, file))
-        arrays = self.run.load(file)
-        layers = range(len(arrays) // 2)
-        return ensemble(
-            [arrays[f"weights.{k}"] for k in layers], [arrays[f"biases.{k}"] for k in layers], self.model.cost_count
-        )
+        weights, biases = zip(*from_arrays(self.run.load(file)), strict=True)
+        return ensemble(weights, biases, self.model.cost_count)
 
     def _fit(self, round_: int, file: str) -> dict[str, Any]:
         settings = self.settings.critic
@@ -232,10 +230,7 @@ class _Trainer:
 
         discount = self.settings.search.discount
         arrays, loss = fit(training, settings, self.model.action_count, discount, seed, on_chunk)
-        columns = {}
-        for depth, (weights, biases) in enumerate(arrays):
-            columns[f"weights.{depth}"], columns[f"biases.{depth}"] = weights, biases
-        self.run.save(file, columns)
+        self.run.save(file, to_arrays(arrays))
         return {
             "phase": "fit",
             "round": round_,
@@ -275,7 +270,7 @@ class _Trainer:
             if hopeless(parts, self.budget, settings.evaluation_episodes, best):
                 break
         episodes = Episodes.concatenate(parts)
-        summary = episodes.summary()
+        summary = episodes.summary().to_dict()
         complete = len(episodes) == settings.evaluation_episodes
         kept = ("reward_mean", "reward_se", "cost_mean", "cost_se", "cost_means", "violations", "nothing_safe_rate")
         return {
@@ -291,8 +286,6 @@ class _Trainer:
 
     def bundle(self, best: dict[str, Any], rounds: int) -> Bundle:
         """The best critic with all it needs."""
-        arrays = self.run.load(f"critics/{best['round']:03d}.safetensors")
-        layers = tuple((arrays[f"weights.{k}"], arrays[f"biases.{k}"]) for k in range(len(arrays) // 2))
         history = self.run.history
         figures = {
             "seed": self.settings.seed,
@@ -312,13 +305,12 @@ class _Trainer:
             task=self.task.name,
             model_digest=model_digest(self.model),
             feature_description=self.model.feature_description,
-            layers=layers,
+            layers=from_arrays(self.run.load(f"critics/{best['round']:03d}.safetensors")),
             cost_count=self.model.cost_count,
             search=self.settings.search,
             pruning=dataclasses.replace(
                 self.settings.pruning, tolerance=best["tolerance"], accounting=best["accounting"]
             ),
-            iterations=self.task.iterations,
             budget=self.task.budget,
             training=figures,
             library=__version__,

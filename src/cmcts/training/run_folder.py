@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cmcts import json_settings
 from cmcts.errors import InvalidInput
 from cmcts.files import write_atomically
 
@@ -41,15 +42,15 @@ class RunFolder:
                 raise InvalidInput(f"expected an empty folder for a new run, got {path}; use --resume to continue it")
         except OSError as error:
             raise InvalidInput(f"cannot use {path} as a run folder: {error.strerror or error}") from None
-        write_atomically(path / CONFIG, _json(config, indent=2))
+        write_atomically(path / CONFIG, json_settings.dump(config, indent=2))
         return cls(path, config, [])
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """A run that was begun before. A line that was being written when it was killed is dropped."""
         try:
-            config = json.loads((path / CONFIG).read_text())
-        except (OSError, ValueError) as error:
+            config = json_settings.parse((path / CONFIG).read_bytes())
+        except (OSError, InvalidInput) as error:
             raise InvalidInput(f"expected a run folder with a {CONFIG}, got {path} ({error})") from None
         history_path = path / HISTORY
         lines = history_path.read_bytes().split(b"\n") if history_path.exists() else []
@@ -64,7 +65,7 @@ class RunFolder:
                     raise InvalidInput(f"line {number + 1} of {history_path} is damaged") from None
         run = cls(path, config, history)
         if lines and lines[-1]:
-            write_atomically(history_path, b"".join(_json(record) + b"\n" for record in history))
+            write_atomically(history_path, b"".join(json_settings.dump(record) + b"\n" for record in history))
         return run
 
     def find(self, stage: str) -> dict[str, Any] | None:
@@ -73,7 +74,7 @@ class RunFolder:
 
     def finish(self, stage: str, record: Mapping[str, Any]) -> dict[str, Any]:
         """Append a stage's record; its arrays must be saved by now. Returns it as it will be read again."""
-        line = _json({"stage": stage, **record})
+        line = json_settings.dump({"stage": stage, **record})
         try:
             with (self.path / HISTORY).open("ab") as file:
                 file.write(line + b"\n")
@@ -101,7 +102,3 @@ class RunFolder:
             return dict(load_file(self.path / name))
         except (OSError, SafetensorError) as error:
             raise InvalidInput(f"cannot read {self.path / name}: {error}") from None
-
-
-def _json(value: Any, indent: int | None = None) -> bytes:
-    return json.dumps(value, indent=indent, allow_nan=False).encode()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from cmcts import json_settings
 from cmcts.critic.bundle import model_digest
 from cmcts.errors import InvalidInput, expect
 from cmcts.search.pruning import ACCOUNTINGS, Accounting, PruningSettings
@@ -106,25 +107,27 @@ def run_config(task: Task, settings: TrainingSettings) -> dict[str, Any]:
         "task": task.name,
         **({"source": task.source} if task.source else {}),
         "model_digest": model_digest(task.model),
+        "budget": list(task.budget),
         "settings": asdict(settings),
     }
 
 
+def task_from_config(task: Task, config: dict[str, Any]) -> Task:
+    """The task with the budget that a run was begun with, which need not be the task's own."""
+    return replace(task, budget=config.get("budget", task.budget))
+
+
 def settings_from_config(task: Task, config: dict[str, Any], path: Path) -> TrainingSettings:
-    """The settings of a run that is resumed; refuses a run of another task or of a changed model."""
+    """The settings of a run that is resumed; refuses a run of another task, of a changed model or with another budget.
+
+    Runs of release 0.1 do not say their budget: it was the task's own.
+    """
+    budget = list(task.budget)
+    if config.get("budget", budget) != budget:
+        raise InvalidInput(f"the run {path} was begun with budget {config['budget']}, got {budget}")
     if config.get("task") != task.name or config.get("model_digest") != model_digest(task.model):
         raise InvalidInput(f"the run {path} was begun for task {config.get('task')!r} with another model")
-    raw = dict(config["settings"])
-    nested = {
-        "search": SearchSettings,
-        "pruning": PruningSettings,
-        "critic": CriticSettings,
-        "multiplier": MultiplierSettings,
-    }
     try:
-        for name, kind in nested.items():
-            raw[name] = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw[name].items()})
-        raw["tolerances"], raw["accountings"] = tuple(raw["tolerances"]), tuple(raw["accountings"])
-        return TrainingSettings(**raw)
-    except (KeyError, TypeError) as error:
+        return json_settings.convert(config.get("settings"), TrainingSettings, complete=True)
+    except InvalidInput as error:
         raise InvalidInput(f"the configuration of the run {path} does not fit this version: {error}") from None

@@ -1,0 +1,24 @@
+"""What a plain installation lacks: who needs an extra says so in one sentence, before anything is done."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from cmcts.errors import InvalidInput
+
+# Modules of each extra, by the names people know them under.
+EXTRAS = {"train": {"jax": "JAX", "optax": "Optax", "equinox": "Equinox"}}
+
+
+class MissingExtra(InvalidInput, ImportError):
+    """Something needs packages that are not installed; the message says which, and how to get them."""
+
+
+def require_extra(extra: str, who: str) -> None:
+    """Raise `MissingExtra` unless all packages of an extra can be imported; nothing is imported to find out."""
+    names = EXTRAS[extra]
+    missing = [name for module, name in names.items() if find_spec(module) is None]
+    if missing:
+        got = "none of them" if len(missing) == len(names) else f"no {' and no '.join(missing)}"
+        *others, last = names.values()
+        raise MissingExtra(f"{who} needs {', '.join(others)} and {last}, got {got} here: pip install 'cmcts[{extra}]'")
