@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +105,9 @@ def test_names_are_the_same_objects_in_both_places():
     assert old.CMCTS is importlib.import_module("cmcts").CMCTS
     with pytest.raises(AttributeError, match=r"^module 'cmcts.planners' has no attribute 'Chess'$"):
         _ = old.Chess
+
+
+def test_the_changelog_says_where_everything_is_now():
+    text = (Path(__file__).parent.parent / "CHANGELOG.md").read_text()
+    rows = re.findall(r"^\| `cmcts\.([\w.]+)` \| (.*) \|$", text, re.MULTILINE)
+    assert {old: tuple(re.findall(r"`cmcts\.([\w.]+)`", new)) for old, new in rows} == MOVED
