@@ -106,12 +106,12 @@ class Task:
 
     @property
     def discount(self) -> float:
-        """gamma."""
+        """The discount gamma of rewards and costs, which the search settings hold."""
         return self.search.discount
 
     @property
     def iterations(self) -> int:
-        """Simulations a decision in deployment."""
+        """Simulations a decision in deployment, which the search settings hold."""
         return self.search.iterations
 
     @property
