@@ -1,4 +1,4 @@
-"""What the site adds to the pages while it is built: equations as MathML, the options of each command, the changelog.
+"""What the site adds to the pages while it is built: equations, the options of each command, files from the root.
 
 Equations are written $...$ and $$...$$, which a code host renders as well. Here they become MathML, which browsers show
 by themselves: no script has to be fetched to read them.
@@ -22,17 +22,25 @@ ROOT = Path(__file__).parent.parent
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>([,.;:)]*)', re.DOTALL)
 BLOCK = re.compile(r'<div class="arithmatex">\\\[(.*?)\\\]</div>', re.DOTALL)
 WIDTH = 88  # of the help of a command
+# Files of the repository's root that are pages too, from where they are.
+FROM_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
 OPTIONS = re.compile(r"^<!-- options of (\w+) -->$", re.MULTILINE)
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """CHANGELOG.md is a page too, from where it is."""
-    files.append(File.generated(config, "changelog.md", abs_src_path=str(ROOT / "CHANGELOG.md")))
+    """Add the pages from the root."""
+    for page, name in FROM_ROOT.items():
+        files.append(File.generated(config, page, abs_src_path=str(ROOT / name)))
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put what `cmcts COMMAND --help` prints where a page asks for it."""
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Put what `cmcts COMMAND --help` prints where a page asks for it, and let links lead to the pages of the site."""
+    in_root = page.file.src_uri in FROM_ROOT
+    for target, name in FROM_ROOT.items():
+        markdown = markdown.replace(f"]({name if in_root else f'../{name}'}", f"]({target}")
+    if in_root:
+        markdown = markdown.replace("](docs/", "](")
     return OPTIONS.sub(lambda match: f"```text\n{options(match[1])}\n```", markdown)
 
 

@@ -70,15 +70,15 @@ class _Moved(ModuleType):
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Finds modules by the names they had."""
+    """Finds modules by the names they had in release 0.1."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
-        """Only what has moved."""
+        """A spec for a module that has moved; None for every other name, which is left to the other finders."""
         package, _, name = fullname.partition(".")
         return ModuleSpec(fullname, self) if package == "cmcts" and name in MOVED else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Say where it is now."""
+        """Warn that the module has moved, and make the stand-in for it."""
         places = " and ".join(f"cmcts.{place}" for place in MOVED[spec.name.removeprefix("cmcts.")])
         warnings.warn(
             f"{spec.name} has moved to {places}, and its old name goes with release 0.3",
@@ -88,10 +88,10 @@ class _Finder(MetaPathFinder, Loader):
         return _Moved(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing to run."""
+        """Nothing has to be run: the stand-in looks its names up when they are asked for."""
 
 
 def install() -> None:
-    """Make the old names importable."""
+    """Make the modules of release 0.1 importable by their old names."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())

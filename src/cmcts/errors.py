@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
-_LIBRARY = str(Path(__file__).parent)
+_IMPORT_SYSTEM = "<frozen importlib._bootstrap"
+# Python's own machinery stands between a moved module and the line that imports it.
+_NOT_THE_USERS = (str(Path(__file__).parent), str(importlib.__file__), _IMPORT_SYSTEM)
 
 
 class InvalidInput(ValueError):
@@ -25,8 +28,8 @@ def expect(condition: bool, expected: str, got: object) -> None:
 def users_stack_level() -> int:
     """The `stacklevel` with which a warning of the calling function points at the line that called the library."""
     level, frame = 1, sys._getframe(1)
-    # Python's own import machinery stands between a moved module and the line that imports it.
-    ours = (_LIBRARY, "<frozen importlib")
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
-        level, frame = level + 1, frame.f_back
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+        frame = frame.f_back
+        if not frame.f_code.co_filename.startswith(_IMPORT_SYSTEM):  # `warnings.warn` does not count these either
+            level += 1
     return level

@@ -1,3 +1,3 @@
 """The library's version, apart from everything else so that any module can import it."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

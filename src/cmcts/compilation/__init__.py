@@ -1,6 +1,6 @@
 """How the library's functions, and the user's, run: compiled and cached, or as plain Python.
 
-content.py    how a model's functions reach a cached, compiled kernel, and how the same kernel runs uncompiled
+content.py    how a model's functions reach a cached, compiled kernel, or run as they are
 verdict.py    does it compile, and if not, why
 portable.py   parameters of the script that is run, in a class that the next process has as well
 """

@@ -32,7 +32,7 @@ class Verdict:
 
 
 def params_fault(params: Any) -> str:
-    """Why a kernel cannot take these parameters. Empty if it can."""
+    """Why a kernel cannot take these parameters, or "" if it can."""
     try:
         return _managed_part(typeof(params), "params")
     except (ValueError, TypeError) as error:
@@ -40,7 +40,7 @@ def params_fault(params: Any) -> str:
 
 
 def first_fault(functions: Mapping[str, tuple[Function, tuple[Any, ...]]]) -> str:
-    """The first of some functions that cannot be compiled for its argument types, and why. Empty if all can."""
+    """The first of some functions that cannot be compiled for its argument types, and why; "" if all can."""
     for name, (function, signature) in functions.items():
         try:
             njit(python_function(function)).compile(signature)

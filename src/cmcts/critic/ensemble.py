@@ -41,7 +41,7 @@ class EnsembleParams(NamedTuple):
 
 
 def padded(size: int, multiple: int) -> int:
-    """The next multiple."""
+    """`size`, rounded up to a multiple of `multiple`."""
     return -(-size // multiple) * multiple
 
 
@@ -140,11 +140,11 @@ class SafetyCritic:
 
     @property
     def compiles(self) -> bool:
-        """False once Numba has failed on this critic."""
+        """Whether Numba can compile this critic, as far as is known: False once it has failed."""
         return not self.verdict.fault
 
     def compile_fault(self) -> str:
-        """Why Numba cannot compile this critic. Empty if it can."""
+        """Why Numba cannot compile this critic, or "" if it can."""
         if odd := params_fault(self.params):
             return odd
         floats = types.float32[::1]
@@ -158,7 +158,7 @@ class SafetyCritic:
         return SimpleNamespace(predict=self.predict if own else python_function(self.predict))
 
     def validate_for(self, model: Model) -> None:
-        """Refuse a critic made for another task."""
+        """Raise `InvalidInput` if the critic has other features, actions or constraints than the model."""
         for name in ("feature_count", "action_count", "cost_count"):
             ours, theirs = getattr(self, name), getattr(model, name)
             if ours != theirs:

@@ -23,12 +23,12 @@ class Painter:
         self.pixels[:, ::CELL] = LINES
 
     def square(self, x: int, y: int, colour: Colour, margin: int = 1) -> None:
-        """Fill a square, leaving a margin."""
+        """Fill the square (x, y) with a colour, up to a margin in pixels."""
         top, left = (self.height - 1 - y) * CELL, x * CELL
         self.pixels[top + margin : top + CELL - margin + 1, left + margin : left + CELL - margin + 1] = colour
 
     def disc(self, x: int, y: int, colour: Colour) -> None:
-        """A disc in the middle of a square."""
+        """Paint a disc in the middle of the square (x, y)."""
         top, left = (self.height - 1 - y) * CELL, x * CELL
         offsets = np.arange(CELL) - (CELL - 1) / 2
         inside = offsets[:, None] ** 2 + offsets[None, :] ** 2 <= (0.3 * CELL) ** 2

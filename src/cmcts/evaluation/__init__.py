@@ -1,6 +1,10 @@
-"""How good and how safe is a planner? Episodes in a world, and how sure their figures are."""
+"""How good and how safe is a planner? Episodes in a world, and how sure their figures are.
 
-from cmcts.evaluation.episodes import Episodes, Summary, Transitions, run_episodes
+episodes.py    episodes in lockstep, and what they say
+statistics.py  intervals for means, for rates, and for the difference of two planners
+"""
+
+from cmcts.evaluation.episodes import Episodes, Summary, Transitions, run_episodes, world_seed
 from cmcts.evaluation.statistics import Interval, mean_interval, paired_difference, rate_interval, standard_error
 
 __all__ = [
@@ -13,4 +17,5 @@ __all__ = [
     "rate_interval",
     "run_episodes",
     "standard_error",
+    "world_seed",
 ]

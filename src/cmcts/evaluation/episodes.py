@@ -47,7 +47,7 @@ class Transitions:
         return len(self.actions)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """One row a step, as a table (`cmcts.tables.write_table`)."""
+        """The steps as columns of a table, one row a step, for `cmcts.report.tables.write_table`."""
         first = np.concatenate([[True], self.last[:-1]])
         episode = np.cumsum(first) - 1
         begins = np.flatnonzero(first)[episode]
@@ -66,7 +66,7 @@ class Transitions:
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """One row an episode."""
+    """What came out of N episodes under one budget, as columns with one row an episode."""
 
     budget: Floats  # [M]
     rewards: Floats  # [N] discounted
@@ -83,7 +83,7 @@ class Episodes:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Episodes]) -> Episodes:
-        """Episodes of several runs under the same budget."""
+        """The episodes of several runs under the same budget, in order."""
         columns = [field.name for field in dataclasses.fields(cls) if field.name != "budget"]
         return cls(parts[0].budget, *(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
 
@@ -93,7 +93,7 @@ class Episodes:
         return np.asarray((self.costs > self.budget + OVERSPENT).any(axis=1))
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """One row an episode, as a table (`cmcts.tables.write_table`)."""
+        """The episodes as columns of a table, one row an episode, for `cmcts.report.tables.write_table`."""
         constraints = self.costs.shape[1]
         names = [""] if constraints == 1 else [f"_{m}" for m in range(constraints)]
         return {
@@ -199,7 +199,7 @@ def _bounds(interval: Interval) -> Interval | None:
 
 
 def world_seed(seed: int, episode: int) -> int:
-    """What an episode's world is reset with."""
+    """The seed that the world of an episode is reset with; it depends on `seed` and the episode's number alone."""
     return int(np.random.SeedSequence((seed, episode), spawn_key=(0,)).generate_state(1)[0])
 
 

@@ -15,14 +15,14 @@ RESAMPLES = 4000
 
 
 class Interval(NamedTuple):
-    """From `low` to `high`."""
+    """A confidence interval from `low` to `high`."""
 
     low: float
     high: float
 
 
 def standard_error(values: ArrayLike) -> float:
-    """Of the mean; 0 for a single value."""
+    """The standard error of the mean of some values; 0 for a single value."""
     array = np.asarray(values, np.float64)
     return float(array.std(ddof=1) / np.sqrt(len(array))) if len(array) > 1 else 0.0
 
@@ -51,7 +51,7 @@ def rate_interval(count: int, total: int) -> Interval:
 
 
 class Difference(NamedTuple):
-    """Of two planners' means over the same worlds: first minus second."""
+    """The difference of two planners' means over the same worlds, first minus second."""
 
     mean: float
     interval: Interval

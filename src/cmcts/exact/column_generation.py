@@ -35,7 +35,7 @@ class InfeasibleBudget(InvalidInput):
 
 
 class Column(NamedTuple):
-    """A deterministic policy as the mixture sees it."""
+    """A deterministic policy as the mixture sees it: what it earns and pays, and the policy itself."""
 
     reward: float
     costs: Floats  # [M]
@@ -43,7 +43,7 @@ class Column(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """The best mixture of the columns found."""
+    """The best mixture of the columns found, with its multipliers and a bound on its error."""
 
     reward: float
     costs: Floats  # [M]

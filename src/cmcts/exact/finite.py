@@ -65,17 +65,17 @@ class FiniteCMDP:
 
     @property
     def state_count(self) -> int:
-        """S."""
+        """S, the number of states that can be reached."""
         return len(self.states)
 
     @property
     def pair_count(self) -> int:
-        """P."""
+        """P, the number of pairs of a state and an action that is legal in it."""
         return len(self.pair_state)
 
     @property
     def cost_count(self) -> int:
-        """M."""
+        """M, the number of constraints."""
         return int(self.costs.shape[1])
 
     @cached_property
@@ -88,7 +88,7 @@ class FiniteCMDP:
         return {state.tobytes(): number for number, state in enumerate(self.states)}
 
     def number(self, state: ArrayLike) -> int:
-        """The number of a state."""
+        """The number of a state: its row in `states`. Raises `InvalidInput` if it cannot be reached."""
         key = (np.asarray(state, np.float64) + 0.0).tobytes()
         if key not in self._numbers:
             raise InvalidInput(f"expected a state that can be reached from the start, got {np.asarray(state).tolist()}")

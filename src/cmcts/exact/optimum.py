@@ -32,7 +32,7 @@ class Optimum:
 
     @property
     def exact(self) -> bool:
-        """Whether the bounds meet."""
+        """Whether the two bounds meet, so that the optimum is known."""
         return self.reward_upper - self.reward_lower <= _EQUAL * (1.0 + abs(self.reward_upper))
 
     def regret(self, reward: float) -> float:

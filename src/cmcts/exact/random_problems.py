@@ -44,12 +44,12 @@ class RandomProblem:
 
     @property
     def discount(self) -> float:
-        """gamma."""
+        """The discount gamma of rewards and costs."""
         return self.cmdp.discount
 
     @cached_property
     def solution(self) -> Solution:
-        """The constrained optimum."""
+        """The constrained optimum at `budget`, solved when it is first asked for."""
         return solve(self.cmdp, self.budget)
 
 

@@ -30,7 +30,7 @@ _VERTEX_PAIRS = 20_000  # a policy that uses more is left as the mixture it was 
 
 
 class Values(NamedTuple):
-    """What a policy earns and pays."""
+    """What a policy earns and pays, from the start and from every state."""
 
     reward: float  # V_R from the start distribution
     costs: Floats  # [M] V_C from the start distribution

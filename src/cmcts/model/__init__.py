@@ -3,7 +3,8 @@
 interface.py  the handful of functions that a model is made of
 check.py      everything that is wrong with a model
 tabular.py    tables as a model
-from_env.py   a Gymnasium environment as a model (snapshots.py: its state as numbers)
+snapshots.py  an environment's state as a few numbers
+from_env.py   a Gymnasium environment as a model
 worlds.py     a model, or a user's environment, as a world where actions count
 """
 

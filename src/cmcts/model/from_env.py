@@ -114,7 +114,7 @@ class Simulator:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What a critic for this simulator depends on."""
+        """What a critic for this simulator depends on: the environment, its settings and its spaces."""
         env = self._own.env
         about = (env.spec.id, sorted(env.spec.kwargs.items())) if env.spec else type(env.unwrapped).__qualname__
         return (str(about), str(self.space), str(self.action_space))
@@ -176,14 +176,14 @@ class Simulator:
         return unflatten(self.space, flat)
 
     def start(self, rng: Stream, state: Row) -> None:
-        """Reset, with a seed from the stream."""
+        """Reset the environment with a seed from the stream, and write its row."""
         own = self._own
         observation, info = own.env.reset(seed=int(_next_uint64(rng)) >> 33)
         moment = Moment(observation, 0.0, False, False, info)
         self.read(own.env, moment, state)
 
     def step(self, state: Row, action: int, rng: Stream, next_state: Row, costs: Row) -> tuple[float, bool]:
-        """One simulated step."""
+        """One simulated step from the state of a row; writes the next row and the costs, returns reward and end."""
         own = self._own
         before = self.observation(state) if self.costs is not None else None
         env = self.store.restore(own.env, state[-self.store.size :])
@@ -201,7 +201,7 @@ class Simulator:
         return moment.reward, moment.ended
 
     def legal_actions(self, state: Row, out: NDArray[np.int64]) -> int:
-        """All of them, or those that the mask allows."""
+        """Write all actions, or those that the mask allows, and return how many they are."""
         if not self.masked:
             out[:] = np.arange(self.action_count)
             return self.action_count
@@ -211,7 +211,7 @@ class Simulator:
         return len(legal)
 
     def features(self, state: Row, out: NDArray[np.float32]) -> None:
-        """The flattened observation, or what the user's function makes of it."""
+        """Write the flattened observation, or what the user's function makes of it."""
         out[:] = (
             state[: self.observation_size]
             if self.own_features is None
@@ -219,7 +219,7 @@ class Simulator:
         )
 
     def rollout_action(self, state: Row, rng: Stream) -> int:
-        """The user's quick guess."""
+        """The action that the user's rollout policy takes for the observation of a row."""
         assert self.rollout is not None
         return int(self.rollout(self.observation(state), rng)) - self.first_action
 
@@ -247,39 +247,39 @@ def single_environments(env: Any) -> list[Env]:
 
 
 def without_bookkeeping(env: Env) -> Env:
-    """Without the time limit and the checks around it."""
+    """The environment without the time limit and the checks that `gymnasium.make` puts around it."""
     while isinstance(env, _BOOKKEEPING):
         env = env.env
     return env
 
 
 def step(params: Simulator, state: Row, action: int, rng: Stream, next_state: Row, costs: Row) -> tuple[float, bool]:
-    """One step of the environment."""
+    """A model's `step`: one step of the environment that `params` simulates."""
     return params.step(state, action, rng, next_state, costs)
 
 
 def legal_actions(params: Simulator, state: Row, out: NDArray[np.int64]) -> int:
-    """What the mask allows."""
+    """A model's `legal_actions`: what the mask allows."""
     return params.legal_actions(state, out)
 
 
 def features(params: Simulator, state: Row, out: NDArray[np.float32]) -> None:
-    """What the critic sees."""
+    """A model's `features`: what the critic sees of a state."""
     params.features(state, out)
 
 
 def start(params: Simulator, rng: Stream, state: Row) -> None:
-    """A reset."""
+    """A model's `start`: a reset of the environment."""
     params.start(rng, state)
 
 
 def rollout_action(params: Simulator, state: Row, rng: Stream) -> int:
-    """The user's quick guess."""
+    """A model's `rollout_action`: the user's quick guess."""
     return params.rollout_action(state, rng)
 
 
 def model_from_env(factory: Function, name: str | None, action_names: tuple[str, ...], options: EnvOptions) -> Model:
-    """`Model.from_env`, which says what the options are."""
+    """Make the model that `Model.from_env` returns; `EnvOptions` says what the options are."""
     expect(callable(factory), "a function that makes an environment", factory)
     simulator = Simulator(factory, options)
     env = simulator._own.env

@@ -163,11 +163,11 @@ class Model:
         return self.expected_costs is not no_expected_costs
 
     def with_params(self, **changes: Any) -> Model:
-        """The same model with some parameters changed."""
+        """The same model with some fields of `params` changed."""
         return dataclasses.replace(self, params=self.params._replace(**changes))
 
     def action_name(self, action: int) -> str:
-        """The action's name, or its number."""
+        """The action's name, or its number as text if actions have no names."""
         return self.action_names[action] if self.action_names else str(action)
 
     def cost_name(self, constraint: int) -> str:
@@ -216,14 +216,14 @@ class Model:
         return array
 
     def start_state(self, seed: int | NDArray[np.uint64] = 0) -> NDArray[np.float64]:
-        """A start state drawn from mu."""
+        """A start state, drawn by the model with a seed or a stream."""
         state = np.zeros(self.state_size)
         with np.errstate(over="ignore"):
             python_function(self.start)(self.params, stream(seed), state)
         return state
 
     def legal(self, state: ArrayLike) -> NDArray[np.int64]:
-        """The legal actions of a state."""
+        """The legal actions of a state, in the order in which the model lists them."""
         out = np.zeros(self.action_count, np.int64)
         count = int(python_function(self.legal_actions)(self.params, np.asarray(state, np.float64), out))
         if not 0 <= count <= self.action_count or not ((out[:count] >= 0) & (out[:count] < self.action_count)).all():
@@ -234,7 +234,7 @@ class Model:
         return out[:count].copy()
 
     def feature_vector(self, state: ArrayLike) -> NDArray[np.float32]:
-        """What the critic sees of a state."""
+        """[F] what the critic sees of a state."""
         out = np.zeros(self.feature_count, np.float32)
         python_function(self.features)(self.params, np.asarray(state, np.float64), out)
         return out

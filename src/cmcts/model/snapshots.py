@@ -46,7 +46,7 @@ class Numbers:
         self.size = len(_numbers(template))
 
     def save(self, env: Environment, out: Row) -> None:
-        """Write the environment's state."""
+        """Write the environment's state into a row."""
         numbers = _numbers(self.get_state(env.unwrapped))
         if len(numbers) != self.size:
             raise ModelError(
@@ -56,7 +56,7 @@ class Numbers:
         out[:] = numbers
 
     def restore(self, env: Environment, row: Row) -> Environment:
-        """The environment in that state again."""
+        """Put the environment into the state of a row, and return it."""
         self.set_state(env.unwrapped, _rebuilt(self.template, iter(row.tolist())))
         return env
 
@@ -86,7 +86,7 @@ class Copies:
             self._keep(copy.deepcopy(self.get_state(env.unwrapped)), out)
 
     def save_own(self, env: Environment, out: Row) -> None:
-        """The same of a copy that nobody else will step."""
+        """The same as `save` for an environment that nobody else will step, and that need not be copied."""
         if self.get_state is None:
             self._keep(_without_dice(env), out)
         else:

@@ -24,7 +24,7 @@ class TabularParams(NamedTuple):
 
 @kernel
 def start(params, rng, state):
-    """Drawn from mu."""
+    """Write a start state, drawn from mu."""
     u = uniform(rng)
     last = params.start_cumulative.shape[0] - 1
     number = 0
@@ -35,7 +35,7 @@ def start(params, rng, state):
 
 @kernel
 def legal_actions(params, state, out):
-    """All of them."""
+    """Write all actions: each is legal everywhere."""
     for action in range(params.rewards.shape[1]):
         out[action] = action
     return params.rewards.shape[1]
@@ -58,20 +58,20 @@ def step(params, state, action, rng, next_state, costs):
 
 @kernel
 def features(params, state, out):
-    """Which state: one of S, or none of them after the end."""
+    """Write which state it is: S numbers, all 0 but one, or all 0 after the end."""
     for number in range(out.shape[0]):
         out[number] = 1.0 if number == state[0] else 0.0
 
 
 @kernel
 def expected_costs(params, state, action, out):
-    """C(s, a), which is certain."""
+    """Write C(s, a); the costs of a table are certain."""
     for m in range(out.shape[0]):
         out[m] = params.costs[int(state[0]), action, m]
 
 
 def outcomes(params: TabularParams, state: NDArray[np.float64], action: int) -> tuple[NDArray[Any], ...]:
-    """The successors of a pair, and the end if it is possible."""
+    """The successors of a pair, and the end if it is possible, as arrays."""
     number = int(state[0])
     cumulative = params.cumulative[number, action]
     count = len(cumulative) + 1
@@ -86,14 +86,14 @@ def outcomes(params: TabularParams, state: NDArray[np.float64], action: int) -> 
 
 
 def starts(params: TabularParams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The states that have a probability in mu."""
+    """Probabilities and states of all starts: those that have a probability in mu."""
     chances = np.diff(params.start_cumulative, prepend=0.0)
     states = np.flatnonzero(chances)
     return chances[states], states[:, None].astype(np.float64)
 
 
 def state_fault(params: TabularParams, state: NDArray[np.float64]) -> str:
-    """What makes a state impossible."""
+    """What makes a state impossible, or "" if it is possible."""
     count = len(params.rewards)
     if state[0] != int(state[0]) or not 0 <= state[0] < count:
         return f"expected a state number from 0 to {count - 1}, got {state[0]}"

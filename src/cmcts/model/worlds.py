@@ -45,7 +45,7 @@ class ModelWorld(gym.Env[NDArray[np.float64], np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Go to a start state."""
+        """Go to a start state, drawn with `seed`; returns it, and an empty `info`."""
         super().reset(seed=seed)
         self._rng[0] = self.np_random.integers(0, 2**64, dtype=np.uint64)
         with np.errstate(over="ignore"):
@@ -54,7 +54,7 @@ class ModelWorld(gym.Env[NDArray[np.float64], np.int64]):
         return self._state.copy(), {}
 
     def step(self, action: Any) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
-        """Take an action in this world."""
+        """Take an action: next state, reward, terminated, truncated, and `info["cost"]`."""
         if not self.action_space.contains(np.int64(action)):
             raise InvalidInput(f"expected an action from 0 to {self.model.action_count - 1}, got {action!r}")
         self._steps += 1
@@ -101,7 +101,7 @@ class EnvWorld(gym.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Reset the environment."""
+        """Reset the environment; returns the planner's state and the environment's `info`."""
         self._observation, info = self.env.reset(seed=seed, options=options)
         self.simulator.read(self.env, Moment(self._observation, 0.0, False, False, info), self._state)
         return self._state.copy(), info

@@ -8,19 +8,19 @@ from collections.abc import Sequence
 
 
 def page(title: str, body: str) -> bytes:
-    """A page as a file's content."""
+    """A whole HTML page with a title and a body, as the content of a file."""
     return _PAGE.replace("{title}", html.escape(title)).replace("{body}", body).encode()
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of texts; the first column is left-aligned."""
+    """A table of texts as HTML; the first column is left-aligned."""
     lines = [[f"<th>{html.escape(cell)}</th>" for cell in header]]
     lines += [[f"<td>{html.escape(cell)}</td>" for cell in row] for row in rows]
     return "<table>" + "\n".join("<tr>" + "".join(line) + "</tr>" for line in lines) + "</table>"
 
 
 def image(png: bytes, description: str) -> str:
-    """A picture, inline."""
+    """A picture as HTML, with its content inline and a description for those who do not see it."""
     data = base64.b64encode(png).decode()
     return f"<img alt='{html.escape(description, quote=True)}' src='data:image/png;base64,{data}'>"
 

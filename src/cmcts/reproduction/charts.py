@@ -34,7 +34,7 @@ PAPER_SAFE: dict[Any, Any] = {
 
 
 def task_title(task: str) -> str:
-    """rocksample-7-8 as RockSample(7,8)."""
+    """The title of a task: RockSample(7,8) for rocksample-7-8."""
     parts = task.split("-")
     return f"RockSample({parts[1]},{parts[2]})" if parts[0] == "rocksample" else "Safe Gridworld"
 

@@ -25,7 +25,7 @@ ABLATED = "rocksample-7-8"
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything."""
+    """How many iterations and episodes each experiment takes, in full or for a quick look."""
 
     quick: bool
     iterations: tuple[int, ...]  # of the main figure
@@ -90,7 +90,7 @@ def main_figure(scale: Scale) -> Iterator[Cell]:
 
 
 def planner_cell(scale: Scale, task: str, variant: Variant, planner: PlannerName, iterations: int) -> Cell:
-    """One point of the main figure."""
+    """The work behind one point of the main figure."""
     return Cell(
         task,
         variant,
@@ -103,7 +103,7 @@ def planner_cell(scale: Scale, task: str, variant: Variant, planner: PlannerName
 
 
 def lambda_star(scale: Scale, task: str, variant: Variant) -> Tuning:
-    """The multiplier for MCTS(lambda*)."""
+    """The work that finds the multiplier for MCTS(lambda*)."""
     return Tuning(task, variant, scale.tuning_iterations, scale.ablation_episodes)
 
 
@@ -132,13 +132,13 @@ def honesty(scale: Scale) -> Iterator[Cell]:
 
 
 def reference_iterations(scale: Scale) -> int:
-    """Where the paper gives numbers for C-MCTS."""
+    """The number of iterations at which the paper gives numbers for C-MCTS."""
     return 128 if scale.quick else published.EQUAL_REWARD[ABLATED]["cmcts"][0]  # type: ignore[index]
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the ablation figure."""
+    """One line of the ablation figure: its panel and label, and the critic it is about."""
 
     panel: str
     label: str
@@ -167,14 +167,14 @@ def ablation_lines(scale: Scale) -> Iterator[Line]:
 
 
 def ablation(scale: Scale) -> Iterator[Cell]:
-    """Cost and violations for each line."""
+    """The work behind each line of the ablation figure: its cost and violations."""
     for line in ablation_lines(scale):
         for iterations in scale.ablation_iterations:
             yield line_cell(scale, line, iterations)
 
 
 def line_cell(scale: Scale, line: Line, iterations: int) -> Cell:
-    """One point of an ablation's line."""
+    """The work behind one point of a line of the ablation figure."""
     return Cell(
         line.task, line.variant, "cmcts", iterations, scale.ablation_episodes, line.training, sigma_max=line.sigma_max
     )
@@ -192,7 +192,7 @@ def equal_reward(scale: Scale) -> Iterator[Cell]:
 
 
 def large_map(scale: Scale) -> Iterator[Cell]:
-    """C-MCTS and CC-MCP on RockSample(15,15)."""
+    """The work behind the large map: C-MCTS and CC-MCP on RockSample(15,15)."""
     few = 64 if scale.quick else published.EQUAL_REWARD[LARGE_MAP]["cmcts"][0]  # type: ignore[index]
     yield Cell(LARGE_MAP, "defaults", "cmcts", few, scale.large_map_episodes, Training(LARGE_MAP, "defaults"))
     for iterations in sorted({few, scale.large_map_far}):

@@ -1,7 +1,7 @@
 """What the paper reports (D. Parthasarathy et al., arXiv:2305.16209), where it gives numbers.
 
 Its curves are published as pictures only; these are its tables, captions and legends. Its RockSample planner sees the
-hidden rock values (see `cmcts.envs.rocksample_leak`).
+hidden rock values (see `cmcts.envs.rocksample.leak`).
 """
 
 from __future__ import annotations

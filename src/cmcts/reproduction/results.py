@@ -71,7 +71,7 @@ COLUMNS = ("episodes", "reward", "reward_low", "reward_high", "cost", "cost_low"
 
 
 def row(run: Reproduction, cell: Cell, **about: Any) -> Record:
-    """What the cell is, and its figures."""
+    """One row of a table: what the cell is, and its figures."""
     figures = performance(run, cell)
     return {**about, **{column: figures.get(column) for column in COLUMNS}}
 
@@ -142,7 +142,7 @@ def comparisons(run: Reproduction, scale: Scale) -> Rows:
 
 
 def ablations(run: Reproduction, scale: Scale) -> Rows:
-    """The paper's ablation figure."""
+    """The table behind the paper's ablation figure, a row for each point of each line."""
     return [
         row(run, line_cell(scale, line, n), panel=line.panel, label=line.label, settings=line.variant, iterations=n)
         for line in ablation_lines(scale)
@@ -211,7 +211,7 @@ def gridworld_visits(run: Reproduction, scale: Scale) -> Rows:
 
 
 def grid(run: Reproduction, scale: Scale) -> Rows:
-    """The grid over alpha0 and epsilon."""
+    """The table of the grid search over alpha0 and epsilon, a row for each training."""
     rows = []
     for cell in grid_search(scale):
         assert cell.training is not None
@@ -232,7 +232,7 @@ def trainings(run: Reproduction, scale: Scale) -> Rows:
 
 
 def multipliers(run: Reproduction, scale: Scale) -> Rows:
-    """lambda* of each map and variant."""
+    """The table of lambda*, a row for each map and variant."""
     tasks: list[tuple[str, Variant]] = [(task, variant) for variant in VARIANTS for task in MAPS]
     tasks += [(f"{task}-leak", "paper") for task in MAPS]
     rows = []

@@ -42,20 +42,20 @@ INFEASIBLE = "no feasible critic"
 
 
 class Progress(Protocol):
-    """Hears of the work under way."""
+    """What is told of the work under way, to show it."""
 
     def begin(self, unit: Work, *, done: bool) -> Reporter | None:
         """A unit begins, or was done before; a training reports to what this returns."""
 
     def episodes(self, finished: int) -> None:
-        """So many episodes of it are finished."""
+        """So many episodes of the unit under way are finished."""
 
     def finish(self, unit: Work, record: Record) -> None:
-        """It is done."""
+        """The unit under way is done, and this is its record."""
 
 
 class Reproduction:
-    """The folder, and what is done in it."""
+    """The folder of a reproduction: the records of what is done, and the work that fills it."""
 
     def __init__(self, path: Path, *, quick: bool, seed: int) -> None:
         self.path, self.quick, self.seed = path, quick, seed
@@ -79,18 +79,18 @@ class Reproduction:
         return json.loads(file.read_text()) if file.exists() else None
 
     def rewards(self, cell: Cell) -> list[float]:
-        """Of the cell's episodes, in order."""
+        """The discounted rewards of a cell's episodes, in order."""
         return [row["reward"] for row in read_rows(self._file("episodes", cell, "csv"))]
 
     def visits(self, cell: Cell) -> list[Record]:
-        """What was done on each square."""
+        """What was done on each square in the episodes of a cell, one row a square and action."""
         return read_rows(self._file("visits", cell, "csv"))
 
     def _file(self, folder: str, unit: Work, suffix: str) -> Path:
         return self.path / folder / f"{unit.name}.{suffix}"
 
     def run(self, units: list[Work], progress: Progress) -> None:
-        """Do what is not done yet, in order."""
+        """Do those units that are not done yet, in order."""
         for unit in units:
             record = self.record(unit)
             reporter = progress.begin(unit, done=record is not None)

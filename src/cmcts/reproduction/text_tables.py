@@ -21,24 +21,24 @@ def number(value: Any, digits: int = 2) -> str:
 
 
 def interval(row: Row, name: str, digits: int = 2) -> str:
-    """10.27 (9.92 to 10.62)."""
+    """A figure with its interval, as in "10.27 (9.92 to 10.62)"; a dash where there is none."""
     if row.get(name) is None:
         return "-"
     return f"{row[name]:.{digits}f} ({row[f'{name}_low']:.{digits}f} to {row[f'{name}_high']:.{digits}f})"
 
 
 def rate(row: Row) -> str:
-    """Violations in percent, with what the truth is at most."""
+    """Violations in percent, with the upper end of their interval."""
     return "-" if row.get("violations") is None else f"{row['violations']:.1f} % (≤ {row['violations_high']:.1f})"
 
 
 def settings(row: Row) -> str:
-    """Whose."""
+    """Whose settings a row is about, in words."""
     return "paper's" if row["settings"] == "paper" else "defaults"
 
 
 def missing(row: Row) -> str:
-    """Why there are no numbers."""
+    """Why a row has no numbers, or "" if it has."""
     return row.get("missing") or ""
 
 
@@ -84,7 +84,7 @@ def _comparison(row: Row) -> tuple[str, str, str]:
 
 
 def against_paper_table(rows: list[Row]) -> Texts:
-    """The paper's rewards beside ours."""
+    """The paper's rewards beside ours, a line for each map and planner."""
     header = ("map, planner", "paper (at iterations)", "ours, paper's settings, planner sees hidden values",
               "ours, paper's settings, honest", "ours, defaults", "best with one reading an episode",
               "constrained optimum")  # fmt: skip
@@ -102,7 +102,7 @@ def against_paper_table(rows: list[Row]) -> Texts:
 
 
 def leak_table(rows: list[Row]) -> Texts:
-    """With and without the hidden values in view."""
+    """What planners earn with and without the hidden values in view."""
     keys = list(dict.fromkeys((row["task"], row["planner"], row["iterations"]) for row in rows))
     found = {(row["task"], row["planner"], row["iterations"], row["sees"]): row for row in rows}
     lines = []
@@ -118,7 +118,7 @@ def leak_table(rows: list[Row]) -> Texts:
 
 
 def ablation_table(rows: list[Row]) -> Texts:
-    """Cost and violations of each ablation."""
+    """Cost and violations of each ablation, a line for each point."""
     return ("ablation", "line", "settings", "iterations", "reward", "cost", "over budget"), [
         (row["panel"], row["label"], settings(row), str(row["iterations"]), missing(row) or interval(row, "reward"),
          interval(row, "cost"), rate(row))
@@ -127,7 +127,7 @@ def ablation_table(rows: list[Row]) -> Texts:
 
 
 def equal_reward_table(rows: list[Row]) -> Texts:
-    """Iterations for equal reward, with wall time."""
+    """The iterations that C-MCTS and CC-MCP need for equal reward, with wall time."""
     return ("map", "planner", "paper: iterations", "paper: reward", "ours: iterations", "ours: reward", "cost",
             "over budget", "ms a decision"), [
         (task_title(row["task"]), LABELS[row["planner"]], "N/A" if row["paper_iterations"] is None else
@@ -140,7 +140,7 @@ def equal_reward_table(rows: list[Row]) -> Texts:
 
 
 def safe_gridworld_table(rows: list[Row]) -> Texts:
-    """Reward and violations."""
+    """Reward and violations on Safe Gridworld, a line for each planner."""
     return ("planner", "settings", "iterations", "episodes", "reward", "over budget", "over budget in the paper"), [
         (LABELS[row["planner"]], settings(row), str(row["iterations"]), str(row["episodes"]),
          missing(row) or interval(row, "reward"),
@@ -152,7 +152,7 @@ def safe_gridworld_table(rows: list[Row]) -> Texts:
 
 
 def grid_search_table(rows: list[Row]) -> Texts:
-    """One line a training."""
+    """The grid search over alpha0 and epsilon, a line for each training."""
     return ("alpha0", "epsilon", "rounds", "training [s]", "reward", "cost", "over budget"), [
         (number(row["alpha0"], 0), number(row["epsilon"], 1), str(row["rounds"]), number(row["seconds"], 0),
          missing(row) or interval(row, "reward"), interval(row, "cost"), rate(row))
@@ -161,7 +161,7 @@ def grid_search_table(rows: list[Row]) -> Texts:
 
 
 def training_table(rows: list[Row]) -> Texts:
-    """Hyperparameters and what training took."""
+    """Hyperparameters of each critic, and what its training took."""
     return ("task", "settings", "rule", "alpha0", "epsilon", "sigma_max", "target", "iterations", "tolerance", "rounds",
             "episodes", "simulations [millions]", "time [s]"), [
         (task_title(row["task"]), settings(row), str(row["rule"]),
@@ -175,7 +175,7 @@ def training_table(rows: list[Row]) -> Texts:
 
 
 def multipliers_table(rows: list[Row]) -> Texts:
-    """lambda* of each map."""
+    """The multiplier lambda* of each map."""
     return ("task", "settings", "lambda*"), [
         (task_title(row["task"]) + (", hidden values in view" if row["task"].endswith("leak") else ""), settings(row),
          number(row["multiplier"]))

@@ -43,7 +43,7 @@ class Training:
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """The name of this training, which is that of its folder and its record."""
         changes = [
             f"{field}{value:g}" for field in ("iterations", "alpha0", "epsilon") if (value := getattr(self, field))
         ]
@@ -51,7 +51,7 @@ class Training:
         return "_".join([self.task, self.variant, *changes, *option])
 
     def settings(self, seed: int, quick: bool) -> TrainingSettings:
-        """As `cmcts train` would have them."""
+        """The settings of this training, as `cmcts train` would have them."""
         task = make(self.task)
         settings = paper_settings(task, seed) if self.variant == "paper" else TrainingSettings.for_task(task, seed=seed)
         changes = dict(OPTIONS[self.option])
@@ -88,7 +88,7 @@ class Tuning:
 
     @property
     def name(self) -> str:
-        """Of its record."""
+        """The name of this search, which is that of its record."""
         return f"{self.task}_{self.variant}_lambda_{self.iterations}"
 
 
@@ -109,7 +109,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Of its record."""
+        """The name of these episodes, which is that of their record."""
         sigma = [] if self.sigma_max is None else [f"sigma{self.sigma_max:g}"]
         critic = [] if self.training is None else [self.training.name.removeprefix(f"{self.task}_{self.variant}")]
         parts = [self.task, self.variant, self.planner, *filter(None, critic), *sigma]
@@ -117,7 +117,7 @@ class Cell:
 
     @property
     def needs(self) -> list[Training | Tuning]:
-        """What must be done before."""
+        """The training and the tuning that must be done before, if any."""
         return [need for need in (self.training, self.tuning) if need is not None]
 
 

@@ -62,7 +62,7 @@ def load_made(reference: str, kinds: tuple[type, ...]) -> Any:
 
 
 def of_kind(found: Any, kinds: tuple[type, ...], reference: str) -> Any:
-    """What was found, if it is what it should be."""
+    """What was found, if it is of one of these kinds; else `InvalidInput` says what it is."""
     if not isinstance(found, kinds):
         names = " or ".join(f"a {kind.__name__}" for kind in kinds)
         shown = f": {found!r}" if isinstance(found, (int, float, str)) else ""

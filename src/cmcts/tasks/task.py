@@ -107,17 +107,17 @@ class Task:
 
     @property
     def discount(self) -> float:
-        """gamma."""
+        """The discount gamma of rewards and costs, which the search settings hold."""
         return self.search.discount
 
     @property
     def iterations(self) -> int:
-        """Simulations a decision in deployment."""
+        """Simulations a decision in deployment, which the search settings hold."""
         return self.search.iterations
 
     @property
     def ccmcp_settings(self) -> CCMCPSettings:
-        """How CC-MCP charges here: what it expected, or the larger of that and the paid where the world may be worse."""
+        """How CC-MCP charges here: the expected cost, or the larger of that and the paid if the world may differ."""
         return CCMCPSettings(charge="expected" if self.model_is_exact else "larger")
 
     @property

@@ -17,14 +17,27 @@ from cmcts.training.run_folder import RunFolder
 from cmcts.training.settings import CriticSettings, TrainingSettings, run_config
 
 if TYPE_CHECKING:
-    from cmcts.training.loop import Outcome, train
+    from cmcts.training.loop import Outcome, Reporter, Silence, stage_seed, train
 
-__all__ = ["CriticSettings", "Outcome", "RunFolder", "TrainingSettings", "paper_settings", "run_config", "train"]
+__all__ = [
+    "CriticSettings",
+    "Outcome",
+    "Reporter",
+    "RunFolder",
+    "Silence",
+    "TrainingSettings",
+    "paper_settings",
+    "run_config",
+    "stage_seed",
+    "train",
+]
+
+_WITH_JAX = ("Outcome", "Reporter", "Silence", "stage_seed", "train")
 
 
 def __getattr__(name: str) -> Any:
-    """`train` and `Outcome` come with JAX, which is imported when they are asked for."""
-    if name in ("Outcome", "train"):
+    """Names of `loop` come with JAX, which is imported when one of them is asked for."""
+    if name in _WITH_JAX:
         from cmcts.extras import require_extra
 
         require_extra("train", f"cmcts.training.{name}")

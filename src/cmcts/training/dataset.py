@@ -14,7 +14,7 @@ from cmcts.training.settings import CriticSettings
 
 
 def as_batch(model: Model, transitions: Transitions) -> Batch:
-    """Transitions as the learner sees them."""
+    """Transitions as the learner sees them: features instead of states, and the legal actions of next states."""
     legal = np.zeros((len(transitions), model.action_count), np.bool_)
     for row, state in enumerate(transitions.next_states):
         if not transitions.terminal[row]:
@@ -31,12 +31,12 @@ def as_batch(model: Model, transitions: Transitions) -> Batch:
 
 
 def concatenate(batches: list[Batch]) -> Batch:
-    """One batch of many."""
+    """One batch with the rows of many, in order."""
     return Batch(*(np.concatenate(columns) for columns in zip(*batches, strict=True)))
 
 
 def held_out_mask(data: list[Transitions], share: float, seed: int) -> NDArray[np.bool_]:
-    """Which transitions belong to held-out episodes."""
+    """[T] which transitions belong to held-out episodes; whole episodes are drawn, with chance `share` each."""
     last = np.concatenate([part.last for part in data])
     episode = np.concatenate([[0], np.cumsum(last)[:-1]])
     chosen = np.random.default_rng(seed).random(int(last.sum())) < share

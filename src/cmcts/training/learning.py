@@ -45,7 +45,7 @@ class Batch(NamedTuple):
 
 
 class Member(eqx.Module):
-    """One perceptron: features to A*M costs-to-go."""
+    """One perceptron of the ensemble: from features to A*M costs-to-go."""
 
     layers: tuple[eqx.nn.Linear, ...]
 
@@ -54,7 +54,7 @@ class Member(eqx.Module):
         self.layers = tuple(eqx.nn.Linear(i, o, key=k) for i, o, k in zip(sizes[:-1], sizes[1:], keys, strict=True))
 
     def __call__(self, features: Any) -> Any:
-        """[F] to [A*M]."""
+        """The A*M costs-to-go, [A*M], for features [F]."""
         for layer in self.layers[:-1]:
             features = jax.nn.relu(layer(features))
         return self.layers[-1](features)

@@ -47,7 +47,7 @@ class MultiplierSettings:
 
 
 class Measurement(NamedTuple):
-    """Mean discounted costs under one lambda."""
+    """The mean discounted costs that were measured under one lambda, with their standard errors."""
 
     multipliers: NDArray[np.float64]  # [M]
     costs: NDArray[np.float64]  # [M] V_C

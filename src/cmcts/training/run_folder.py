@@ -28,14 +28,14 @@ CONFIG, HISTORY = "config.json", "history.jsonl"
 
 
 class RunFolder:
-    """The files of one run."""
+    """The files of one run: its configuration, its history, and the arrays of its stages."""
 
     def __init__(self, path: Path, config: dict[str, Any], history: list[dict[str, Any]]) -> None:
         self.path, self.config, self.history = path, config, history
 
     @classmethod
     def create(cls, path: Path, config: dict[str, Any]) -> RunFolder:
-        """A new run in an empty or new folder."""
+        """Begin a new run in a folder that is new or empty."""
         try:
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()):
@@ -47,7 +47,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """A run that was begun before. A line that was being written when it was killed is dropped."""
+        """Open a run that was begun before; a line that was being written when it was killed is dropped."""
         try:
             config = json_settings.parse((path / CONFIG).read_bytes())
         except (OSError, InvalidInput) as error:
@@ -69,7 +69,7 @@ class RunFolder:
         return run
 
     def find(self, stage: str) -> dict[str, Any] | None:
-        """The record of a finished stage."""
+        """The record of a stage, or None if it is not finished."""
         return next((record for record in self.history if record["stage"] == stage), None)
 
     def finish(self, stage: str, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,14 +87,14 @@ class RunFolder:
         return self.history[-1]
 
     def save(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Write a stage's arrays."""
+        """Write the arrays of a stage to a file of the run."""
         from safetensors.numpy import save
 
         (self.path / name).parent.mkdir(exist_ok=True)
         write_atomically(self.path / name, save({key: np.ascontiguousarray(value) for key, value in arrays.items()}))
 
     def load(self, name: str) -> dict[str, NDArray[Any]]:
-        """Read a stage's arrays."""
+        """Read the arrays of a stage from a file of the run."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 

@@ -89,7 +89,7 @@ class TrainingSettings:
 
     @classmethod
     def for_task(cls, task: Task, **changes: Any) -> TrainingSettings:
-        """The defaults that suit a task."""
+        """The defaults that suit a task, with some fields changed."""
         defaults: dict[str, Any] = {
             "iterations": task.training_iterations,
             "search": task.search,
@@ -101,7 +101,7 @@ class TrainingSettings:
 
 
 def run_config(task: Task, settings: TrainingSettings) -> dict[str, Any]:
-    """What a run folder's config.json holds."""
+    """What the config.json of a run folder holds: the library's version, task, model and settings."""
     return {
         "library": __version__,
         "task": task.name,

@@ -1,6 +1,6 @@
 """RockSample with two budgets: measurements, and the energy of moving.
 
-As RockSample (`rocksample`), with a second cost and one rule more:
+As RockSample (`cmcts.envs.rocksample.model`), with a second cost and one rule more:
 
 **Costs.** Measurements, 1 each, and energy, 1/n a move: the straight way out of an n x n grid takes 1, before
 discounting. Sampling and measuring need no energy. The rover has to leave the grid in the end, so unlike a measurement,
@@ -40,7 +40,7 @@ class EnergyParams(NamedTuple):
 
 @kernel
 def legal_actions(params, state, out):
-    """RockSample's, without measuring rocks that have answered."""
+    """RockSample's legal actions, without measuring rocks that have answered."""
     count = rocksample.legal_actions(params, state, out)
     kept = 0
     for k in range(count):
@@ -52,7 +52,7 @@ def legal_actions(params, state, out):
 
 @kernel
 def step(params, state, action, rng, next_state, costs):
-    """RockSample's, and the energy; a rock that has answered says nothing new."""
+    """RockSample's step, and the energy it costs; a rock that has answered says nothing new."""
     reward, terminal = rocksample.step(params, state, action, rng, next_state, costs)
     if action >= SENSE:
         rock = 2 + action - SENSE
@@ -70,7 +70,7 @@ def expected_costs(params, state, action, out):
 
 
 def outcomes(params: EnergyParams, state: NDArray[np.float64], action: int) -> tuple[NDArray[Any], ...]:
-    """All that `step` can do."""
+    """All that `step` can do, as arrays: what RockSample can, with the energy as a second cost."""
     probabilities, next_states, rewards, costs, ends = rocksample.outcomes(params, state, action)  # type: ignore[arg-type]
     if action >= SENSE and state[2 + action - SENSE] != UNREAD:
         next_states[:] = state

@@ -1,4 +1,4 @@
-"""RockSample with energy as a world: `rocksample_energy` gives the rules."""
+"""RockSample with energy as a world: `energy` gives the rules."""
 
 from __future__ import annotations
 

@@ -33,13 +33,13 @@ def start(params, rng, state):
 
 @kernel
 def legal_actions(params, state, out):
-    """RockSample's."""
+    """RockSample's legal actions; the hidden values do not matter to them."""
     return rocksample.legal_actions(params, state[: 2 + params.rocks.shape[0]], out)
 
 
 @kernel
 def step(params, state, action, rng, next_state, costs):
-    """RockSample's, except that a measurement asks the real value."""
+    """RockSample's step, except that a measurement asks the real value."""
     m = params.rocks.shape[0]
     reward, terminal = rocksample.step(params, state[: 2 + m], action, rng, next_state[: 2 + m], costs)
     for k in range(2 + m, 2 + 2 * m):
@@ -54,7 +54,7 @@ def step(params, state, action, rng, next_state, costs):
 
 @kernel
 def features(params, state, out):
-    """RockSample's, then 1 or -1 for each rock that is good or bad."""
+    """RockSample's features, then 1 or -1 for each rock that is good or bad."""
     m = params.rocks.shape[0]
     rocksample.features(params, state[: 2 + m], out[: 2 + 2 * m])
     for i in range(m):
@@ -63,12 +63,12 @@ def features(params, state, out):
 
 @kernel
 def rollout_action(params, state, rng):
-    """RockSample's."""
+    """RockSample's rollout policy, which looks at the belief alone."""
     return rocksample.rollout_action(params, state[: 2 + params.rocks.shape[0]], rng)
 
 
 def state_fault(params: RockSampleParams, state: NDArray[np.float64]) -> str:
-    """What makes a state impossible on this map."""
+    """What makes a state impossible on this map, or "" if it is possible."""
     m = len(params.rocks)
     for i, value in enumerate(state[2 + m :]):
         if value not in (0.0, 1.0):

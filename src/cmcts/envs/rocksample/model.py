@@ -18,7 +18,7 @@ is its mean; -100 for leaving by another side or sampling where there is no rock
 
 **End.** Leaving the grid; truncated after 100 steps.
 
-Here are the rules and the planning model; the world, with its hidden values, is in `rocksample_world`.
+Here are the rules and the planning model; the world, with its hidden values, is in `cmcts.envs.rocksample.world`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RockSampleParams(NamedTuple):
 
 
 def sensor_accuracy(distance: NDArray[np.float64], d0: float) -> NDArray[np.float64]:
-    """(1 + 2^(-d / d0)) / 2."""
+    """The probability (1 + 2^(-d / d0)) / 2 that a measurement from distance d is right."""
     return np.asarray((1.0 + 2.0 ** (-distance / d0)) / 2.0)
 
 
@@ -78,7 +78,7 @@ def rocksample_params(n: int, m: int, d0: float = 20.0, layout_seed: int = 0) ->
 
 @kernel
 def start(params, rng, state):
-    """West edge, middle row, every rock at probability 1/2."""
+    """Write the start state: west edge, middle row, every rock at probability 1/2."""
     state[0], state[1] = 0.0, float(params.start_y)
     for k in range(2, state.shape[0]):
         state[k] = 0.5
@@ -186,7 +186,7 @@ def rollout_action(params, state, rng):
 
 @kernel
 def expected_costs(params, state, action, out):
-    """A measurement costs 1, anything else nothing."""
+    """Write the cost of an action: 1 for a measurement, 0 for anything else."""
     out[0] = 1.0 if action >= SENSE else 0.0
 
 
@@ -221,12 +221,12 @@ def outcomes(params: RockSampleParams, state: NDArray[np.float64], action: int) 
 
 
 def starts(params: RockSampleParams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The one start that `start` writes."""
+    """Probabilities and states of all starts: the one that `start` writes."""
     return np.ones(1), np.array([[0.0, params.start_y, *[0.5] * len(params.rocks)]])
 
 
 def state_fault(params: RockSampleParams, state: NDArray[np.float64]) -> str:
-    """What makes a state impossible on this map."""
+    """What makes a state impossible on this map, or "" if it is possible."""
     for name, value in zip("xy", state[:2], strict=True):
         if value != int(value) or not 0 <= value < params.n:
             return f"expected {name} to be an integer from 0 to {params.n - 1}, got {value}"

@@ -1,4 +1,4 @@
-"""RockSample as a world: the hidden rock values, and what of them shows; `rocksample` gives the rules."""
+"""RockSample as a world: the hidden rock values, and what of them shows; `model` gives the rules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _start, _bayes = python_function(start), python_function(bayes)  # two calls a s
 
 
 class RockSampleWorld(gym.Env[NDArray[np.float64], np.int64]):
-    """RockSample with its hidden rock values; `cmcts.envs.rocksample` gives the rules.
+    """RockSample with its hidden rock values; `cmcts.envs.rocksample.model` gives the rules.
 
     `info["cost"]` is the step's cost. The observation is the belief that a Bayesian observer holds, computed with the
     world's own d0, and nothing else: the hidden values show only through readings and sampling rewards.

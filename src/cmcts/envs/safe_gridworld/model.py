@@ -17,7 +17,7 @@ stands between them, below eight windy squares.
 
 The paper plans with wind 0, trains with 0.25, and is judged with 0.3.
 
-Here are the rules and the planning model; the world is in `safe_gridworld_world`.
+Here are the rules and the planning model; the world is in `cmcts.envs.safe_gridworld.world`.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def safe_gridworld_params(wind: float = 0.0) -> SafeGridworldParams:
 
 @kernel
 def start(params, rng, state):
-    """Uniform over the nine squares of the lower left corner."""
+    """Write a start state, uniform over the nine squares of the lower left corner."""
     state[0] = float(below(rng, 3))
     state[1] = float(below(rng, 3))
 
 
 @kernel
 def legal_actions(params, state, out):
-    """Moves that stay on the grid."""
+    """Write the moves that stay on the grid, and return how many they are."""
     x, y = int(state[0]), int(state[1])
     count = 0
     for action in range(params.moves.shape[0]):
@@ -105,7 +105,7 @@ def step(params, state, action, rng, next_state, costs):
 
 @kernel
 def features(params, state, out):
-    """Which square: one of 64."""
+    """Write which square the agent is on: 64 numbers, all 0 but one."""
     for k in range(SIZE * SIZE):
         out[k] = 0.0
     out[int(state[0]) * SIZE + int(state[1])] = 1.0
@@ -124,7 +124,7 @@ def rollout_action(params, state, rng):
 
 @kernel
 def expected_costs(params, state, action, out):
-    """The probability of entering an unsafe square."""
+    """Write the probability of entering an unsafe square."""
     x, y = int(state[0]), int(state[1])
     to_x, to_y = x + params.moves[action, 0], y + params.moves[action, 1]
     out[0] = 0.0
@@ -136,7 +136,7 @@ def expected_costs(params, state, action, out):
 
 
 def outcomes(params: SafeGridworldParams, state: NDArray[np.float64], action: int) -> tuple[NDArray[Any], ...]:
-    """All that `step` can do: be blown down or not."""
+    """All that `step` can do, as arrays: be blown down or not."""
     x, y = int(state[0]), int(state[1])
     blown = params.wind if params.windy[x, y] else 0.0
     to_x, to_y = x + int(params.moves[action, 0]), y + int(params.moves[action, 1])
@@ -150,12 +150,12 @@ def outcomes(params: SafeGridworldParams, state: NDArray[np.float64], action: in
 
 
 def starts(params: SafeGridworldParams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The nine squares that `start` draws from."""
+    """Probabilities and states of all starts: the nine squares that `start` draws from."""
     return np.full(9, 1.0 / 9.0), np.array([(x, y) for x in range(3) for y in range(3)], np.float64)
 
 
 def state_fault(params: SafeGridworldParams, state: NDArray[np.float64]) -> str:
-    """What makes a state impossible."""
+    """What makes a state impossible, or "" if it is possible."""
     for name, value in zip("xy", state, strict=True):
         if value != int(value) or not 0 <= value < SIZE:
             return f"expected {name} to be an integer from 0 to {SIZE - 1}, got {value}"

@@ -1,4 +1,4 @@
-"""Safe Gridworld as a world: the model with some wind, and a picture; `safe_gridworld` gives the rules."""
+"""Safe Gridworld as a world: the model with some wind, and a picture; `model` gives the rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cmcts.model.worlds import ModelWorld
 
 
 class SafeGridworldWorld(ModelWorld):
-    """Safe Gridworld with the given wind; `cmcts.envs.safe_gridworld` gives the rules."""
+    """Safe Gridworld with the given wind; `cmcts.envs.safe_gridworld.model` gives the rules."""
 
     metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012 - Gymnasium's convention
 
