@@ -55,7 +55,9 @@ class TrainingProgress:
         elapsed = time.perf_counter() - self.began
         again = "  (done before)" if resumed else ""
         head = f"{elapsed:6.1f} s  round {record['round'] + 1}  {record['phase']:<8}"
-        if record["phase"] == "gather":
+        if record["phase"] == "scale":
+            body = f"costs are judged in units of {_show(record['cost_scale'])}, after {record['walked']} random steps"
+        elif record["phase"] == "gather":
             costs = zip(record["cost_means"], record["cost_ses"], strict=True)
             cost = ", ".join(f"{m:.3f} ± {s:.3f}" for m, s in costs)
             body = (
@@ -66,6 +68,8 @@ class TrainingProgress:
             body = f"loss {record['loss']:.2g} on {record['transitions']} transitions"
             if "held_out_td_error" in record:
                 body += f", held out {record['held_out_td_error']:.2g}"
+            if record["gathered_until"].endswith("tried"):
+                body += f"; lambda was still moving ({record['gathered_until']})"
         else:
             verdict = "feasible" if record["feasible"] else "not feasible or dominated"
             body = (

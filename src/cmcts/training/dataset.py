@@ -62,6 +62,7 @@ def held_out_figures(
     held_out: NDArray[np.bool_],
     settings: CriticSettings,
     discount: float,
+    cost_scale: NDArray[np.float64],
 ) -> dict[str, Any]:
     """Squared temporal-difference error and calibration of mean and sigma on episodes the critic has not seen."""
     if not held_out.any():
@@ -86,7 +87,7 @@ def held_out_figures(
         "calibration": {
             "bias": float(error.mean()),
             "rmse": float(np.sqrt((error**2).mean())),
-            "within_two_sigma": float((np.abs(error) <= 2 * sigma + 1e-3).mean()),
+            "within_two_sigma": float((np.abs(error) <= 2 * sigma + 1e-3 * cost_scale).mean()),
             "sigma_mean": float(sigma.mean()),
         },
     }

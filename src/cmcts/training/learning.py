@@ -135,7 +135,7 @@ def update(
         loss, gradient = eqx.filter_value_and_grad(td_loss)(ensemble, batch, targets)  # type: ignore[no-untyped-call]
         change, optimiser_state = optimiser.update(gradient, optimiser_state)
         ensemble = eqx.apply_updates(ensemble, change)
-        target_network = jax.tree.map(lambda slow, fast: slow + target_rate * (fast - slow), target_network, ensemble)
+        target_network = optax.incremental_update(ensemble, target_network, target_rate)
         return (ensemble, target_network, optimiser_state), loss / members
 
     carry, losses = jax.lax.scan(one, (ensemble, target_network, optimiser_state), jax.random.split(key, chunk))
@@ -159,10 +159,12 @@ def fit(
     on_chunk: Any = None,
 ) -> tuple[Arrays, float]:
     """Fit a fresh ensemble; returns its arrays and the last training loss."""
-    count, features = data.features.shape
+    rows, features = data.features.shape
     cost_count = data.costs.shape[-1]
-    # Padding to a power of two keeps the compiled update while the data grows.
-    padded = 1 << max(count - 1, 1).bit_length()
+    # Padding to a power of two keeps the compiled update while the data grows. How much of it is real must then be an
+    # array: a plain number would be compiled in.
+    padded = 1 << max(rows - 1, 1).bit_length()
+    count = jnp.asarray(rows, jnp.int32)
     columns = Batch(*(jnp.asarray(_pad(np.asarray(column), padded)) for column in data))
     key = jax.random.key(seed)
     key, start = jax.random.split(key)
@@ -199,6 +201,13 @@ def export(ensemble: Member) -> Arrays:
         (np.asarray(layer.weight, np.float32).transpose(0, 2, 1).copy(), np.asarray(layer.bias, np.float32))
         for layer in ensemble.layers
     )
+
+
+def in_units(arrays: Arrays, cost_scale: NDArray[np.float64]) -> Arrays:
+    """An ensemble that was fitted to costs in units of `cost_scale` [M] as one that predicts plain costs."""
+    *hidden, (weights, biases) = arrays
+    factors = np.tile(cost_scale, biases.shape[-1] // len(cost_scale)).astype(np.float32)  # [A*M]
+    return (*hidden, (weights * factors, biases * factors))
 
 
 def forward(arrays: Arrays, features: NDArray[np.float32], cost_count: int) -> NDArray[np.float32]:

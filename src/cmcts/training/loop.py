@@ -1,19 +1,21 @@
 """Training the safety critic: gather, fit, evaluate, until it is feasible and as good as it gets.
 
+    scale        what counts as a large cost here (unless the task says it): random walks in the training world
     repeat
         gather   plan episodes in the training world with the latest critic pruning, at lambda_1, lambda_2, ... until
                  the mean cost lies just below the budget (multipliers.py); keep all transitions
         fit      a fresh ensemble on all data so far (learning.py)
         evaluate C-MCTS with that critic and lambda = 0 in the training world, at a few pruning tolerances
     until the best feasible critic has not improved for `patience` rounds
+    confirm      the best feasible critic on episodes that took no part in the choice (selection.py)
 
 Feasible: mean cost plus one standard error within the budget. The paper stops at the first feasible critic, which can
 be far too timid; here the *best* feasible one is kept, with the tolerance it was best with. Where no tolerance is
 feasible because dangers strike by chance and cost more than is left, the budget is accounted for in expectation
-(pruning.py).
+(search/pruning.py).
 
-Every stage is a function of the configuration and of earlier stages, and is recorded when it is done (runs.py): kill
-the training at any moment, resume it, and the same critic comes out, bit for bit.
+Every stage is a function of the configuration and of earlier stages, and is recorded when it is done (run_folder.py):
+kill the training at any moment, resume it, and the same critic comes out, bit for bit.
 """
 
 from __future__ import annotations
@@ -31,22 +33,24 @@ from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle, model_digest
 from cmcts.critic.ensemble import SafetyCritic, ensemble
 from cmcts.critic.weights import from_arrays, to_arrays
-from cmcts.evaluation.episodes import Episodes, Transitions, run_episodes
+from cmcts.evaluation.episodes import Episodes, Transitions, random_walk, run_episodes
 from cmcts.evaluation.statistics import standard_error
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CMCTS, PenalizedMCTS
 from cmcts.search.pruning import PruningSettings
 from cmcts.tasks.task import Task
 from cmcts.training.dataset import as_batch, concatenate, held_out_figures, held_out_mask
-from cmcts.training.learning import Batch, fit
+from cmcts.training.learning import Batch, fit, in_units
 from cmcts.training.multipliers import Measurement, next_multipliers
 from cmcts.training.run_folder import RunFolder
-from cmcts.training.selection import best_feasible, hopeless, is_feasible
+from cmcts.training.selection import best_feasible, confirmed, hopeless, is_feasible
 from cmcts.training.settings import TrainingSettings
 from cmcts.version import __version__
 
 EVALUATION_BLOCK = 100  # episodes between two looks at whether an evaluation is still worth finishing
-GATHER, EVALUATE = 1, 2  # what a seed is for: no episode of one is ever an episode of the other, or of an evaluation
+WALKS, WALK_STEPS = 32, 100  # random walks that show how large costs are, and how long they are at most
+# What a seed is for: no episode of one is ever an episode of another, or of an evaluation by command.
+GATHER, EVALUATE, FIT, CONFIRM, SCALE = 1, 2, 3, 4, 5
 
 
 class Reporter(Protocol):
@@ -80,8 +84,9 @@ class Outcome:
     """How a training ended."""
 
     bundle: Bundle | None  # None if no critic was feasible
-    record: dict[str, Any] | None  # of the evaluation that chose it
+    record: dict[str, Any] | None  # of the confirmation that it passed
     rounds: int
+    looked_feasible: bool = False  # some critic was feasible until it was tried on fresh episodes
 
 
 def train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Reporter | None = None) -> Outcome:
@@ -110,9 +115,9 @@ def train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Repo
         stale = 0 if improved else stale + 1
         if stale >= settings.patience:
             break
-    best = best_feasible(evaluations)
+    best = confirmed(evaluations, trainer.confirm, settings.confirmations)
     if best is None:
-        return Outcome(None, None, rounds)
+        return Outcome(None, None, rounds, looked_feasible=best_feasible(evaluations) is not None)
     bundle = trainer.bundle(best, rounds)
     bundles.save(bundle, run.path)
     return Outcome(bundle, best, rounds)
@@ -127,6 +132,8 @@ class _Trainer:
         self.budget = task.model.validate_costs(task.budget, "budget")
         self.data: list[Transitions] = []
         self.batches: list[Batch] = []
+        self.gathered_until = ""  # why the last search for lambda ended
+        self.cost_scale = self._find_cost_scale()
 
     def stage(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """A stage's record: as it was written, or computed now."""
@@ -139,23 +146,54 @@ class _Trainer:
         self.reporter.finish(record, resumed=resumed)
         return record
 
+    def _find_cost_scale(self) -> NDArray[np.float64]:
+        """[M] what counts as a large cost: as the task says, else the budget or a single step's largest cost."""
+        if not self.settings.relative_costs:
+            return np.ones(self.model.cost_count)
+        if self.task.cost_scale is not None:
+            return np.array(self.task.cost_scale)
+        record = self.stage("scale", self._walk_at_random)
+        return np.array(record["cost_scale"])
+
+    def _walk_at_random(self) -> dict[str, Any]:
+        """Random legal walks in the training world; each constraint's scale is at least the largest cost they met."""
+        self.reporter.begin("scale", WALKS, round=0)
+        largest, steps = np.zeros(self.model.cost_count), 0
+        for walk in range(WALKS):
+            for costs in random_walk(self.model, self.task.training_world, self._seed(SCALE, walk), WALK_STEPS):
+                largest, steps = np.maximum(largest, costs), steps + 1
+            self.reporter.advance(1)
+        scale = np.maximum(largest, self.budget)
+        return {
+            "phase": "scale",
+            "round": 0,
+            "cost_scale": np.where(scale > 0, scale, 1.0).tolist(),
+            "episodes": WALKS,
+            "walked": steps,
+        }
+
+    def _seed(self, *words: int) -> int:
+        return stage_seed(self.settings.seed, *words)
+
     def gather(self, round_: int, critic: SafetyCritic | None) -> None:
         """Episodes in the training world at lambda_1, lambda_2, ...; the search for lambda starts anew each round."""
         past: list[Measurement] = []
+        scale = self.cost_scale
         while True:
-            multipliers, stop = next_multipliers(past, self.budget, self.settings.multiplier)
-            if stop:
+            multipliers, self.gathered_until = next_multipliers(past, self.budget / scale, self.settings.multiplier)
+            if self.gathered_until:
                 return
             k = len(past)
             file = f"transitions/{round_:03d}-{k:03d}.safetensors"
             record = self.stage(
                 f"gather {round_} {k}",
-                lambda: self._gather(round_, k, critic, multipliers, file),  # noqa: B023
+                lambda: self._gather(round_, k, critic, multipliers / scale, file),  # noqa: B023
             )
             transitions = Transitions(**self.run.load(file))
             self.data.append(transitions)
             self.batches.append(as_batch(self.model, transitions))
-            past.append(Measurement(multipliers, np.array(record["cost_means"]), np.array(record["cost_ses"])))
+            costs, errors = np.array(record["cost_means"]) / scale, np.array(record["cost_ses"]) / scale
+            past.append(Measurement(multipliers, costs, errors))
 
     def _gather(
         self, round_: int, k: int, critic: SafetyCritic | None, multipliers: NDArray[np.float64], file: str
@@ -172,7 +210,7 @@ class _Trainer:
         block = 32
         parts: list[Transitions] = []
         episodes: list[Episodes] = []
-        seed = stage_seed(settings.seed, GATHER, round_, k)
+        seed = self._seed(GATHER, round_, k)
         self.reporter.begin("gather", settings.steps_per_multiplier, multipliers=multipliers.tolist(), round=round_)
         while sum(map(len, parts)) < settings.steps_per_multiplier:
             done, steps = run_episodes(
@@ -211,15 +249,19 @@ class _Trainer:
         """A fresh ensemble on everything gathered so far."""
         file = f"critics/{round_:03d}.safetensors"
         self.stage(f"fit {round_}", lambda: self._fit(round_, file))
-        weights, biases = zip(*from_arrays(self.run.load(file)), strict=True)
-        return ensemble(weights, biases, self.model.cost_count)
+        return self._critic(round_)
+
+    def _critic(self, round_: int) -> SafetyCritic:
+        weights, biases = zip(*from_arrays(self.run.load(f"critics/{round_:03d}.safetensors")), strict=True)
+        return ensemble(weights, biases, self.model.cost_count, self.cost_scale.tolist())
 
     def _fit(self, round_: int, file: str) -> dict[str, Any]:
         settings = self.settings.critic
-        seed = stage_seed(self.settings.seed, GATHER, round_)
+        seed = self._seed(FIT, round_)
         data, transitions = concatenate(self.batches), self.data
         held_out = held_out_mask(transitions, settings.held_out, seed)
         training = Batch(*(column[~held_out] for column in data))
+        training = training._replace(costs=(training.costs / self.cost_scale).astype(np.float32))
         self.reporter.begin("fit", settings.steps, round=round_, transitions=len(held_out))
         done = 0
 
@@ -230,13 +272,15 @@ class _Trainer:
 
         discount = self.settings.search.discount
         arrays, loss = fit(training, settings, self.model.action_count, discount, seed, on_chunk)
+        arrays = in_units(arrays, self.cost_scale)
         self.run.save(file, to_arrays(arrays))
         return {
             "phase": "fit",
             "round": round_,
             "transitions": len(held_out),
             "loss": loss,
-            **held_out_figures(arrays, data, transitions, held_out, settings, discount),
+            "gathered_until": self.gathered_until,
+            **held_out_figures(arrays, data, transitions, held_out, settings, discount, self.cost_scale),
         }
 
     def evaluate(
@@ -246,14 +290,36 @@ class _Trainer:
         name = f"evaluate {round_} {pruning.tolerance:g}"
         if pruning.accounting != "paid":
             name += f" {pruning.accounting}"
-        return self.stage(name, lambda: self._evaluate(round_, critic, pruning, best))
+        seed = self._seed(EVALUATE)  # one for all: they are compared on the same worlds
+        return self.stage(name, lambda: self._evaluate("evaluate", round_, critic, pruning, seed, best))
+
+    def confirm(self, evaluation: dict[str, Any], attempt: int) -> dict[str, Any]:
+        """The same critic and pruning on episodes that took no part in any choice."""
+        round_ = evaluation["round"]
+        pruning = self._pruning(evaluation)
+        seed = self._seed(CONFIRM, attempt)
+        return self.stage(
+            f"confirm {attempt}",
+            lambda: self._evaluate("confirm", round_, self._critic(round_), pruning, seed, None),
+        )
+
+    def _pruning(self, evaluation: dict[str, Any]) -> PruningSettings:
+        return dataclasses.replace(
+            self.settings.pruning, tolerance=evaluation["tolerance"], accounting=evaluation["accounting"]
+        )
 
     def _evaluate(
-        self, round_: int, critic: SafetyCritic, pruning: PruningSettings, best: dict[str, Any] | None
+        self,
+        phase: str,
+        round_: int,
+        critic: SafetyCritic,
+        pruning: PruningSettings,
+        seed: int,
+        best: dict[str, Any] | None,
     ) -> dict[str, Any]:
         settings = self.settings
         planner = CMCTS(self.model, critic, settings.search, pruning)
-        self.reporter.begin("evaluate", settings.evaluation_episodes, round=round_, tolerance=pruning.tolerance)
+        self.reporter.begin(phase, settings.evaluation_episodes, round=round_, tolerance=pruning.tolerance)
         parts: list[Episodes] = []
         while (done := sum(map(len, parts))) < settings.evaluation_episodes:
             episodes, _ = run_episodes(
@@ -261,7 +327,7 @@ class _Trainer:
                 self.task.training_world,
                 self.budget,
                 episodes=min(EVALUATION_BLOCK, settings.evaluation_episodes - done),
-                seed=stage_seed(settings.seed, EVALUATE),
+                seed=seed,
                 first_episode=done,
                 iterations=settings.iterations,
                 on_steps=lambda _, finished: self.reporter.advance(finished),
@@ -274,7 +340,7 @@ class _Trainer:
         complete = len(episodes) == settings.evaluation_episodes
         kept = ("reward_mean", "reward_se", "cost_mean", "cost_se", "cost_means", "violations", "nothing_safe_rate")
         return {
-            "phase": "evaluate",
+            "phase": phase,
             "round": round_,
             "tolerance": pruning.tolerance,
             "accounting": pruning.accounting,
@@ -308,15 +374,18 @@ class _Trainer:
             layers=from_arrays(self.run.load(f"critics/{best['round']:03d}.safetensors")),
             cost_count=self.model.cost_count,
             search=self.settings.search,
-            pruning=dataclasses.replace(
-                self.settings.pruning, tolerance=best["tolerance"], accounting=best["accounting"]
-            ),
+            pruning=self._pruning(best),
             budget=self.task.budget,
             training=figures,
             library=__version__,
+            cost_scale=tuple(self.cost_scale.tolist()),
         )
 
 
 def stage_seed(seed: int, *words: int) -> int:
-    """The seed of one stage, far from every other stage's and from the plain seeds of evaluations."""
-    return int(np.random.SeedSequence((seed, *words), spawn_key=(7,)).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    """The seed of one stage, far from every other stage's and from the plain seeds of evaluations.
+
+    The number of words counts as well: to a `SeedSequence`, a zero at the end is as good as none.
+    """
+    sequence = np.random.SeedSequence((seed, len(words), *words), spawn_key=(7,))
+    return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))

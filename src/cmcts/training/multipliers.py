@@ -5,7 +5,8 @@ discounted cost. Three rules say what lambda_(k+1) is, by name:
 
 * "paper": lambda_k = lambda_(k-1) + alpha0 / k (V_C - c_hat). Overshoots when V_C starts far above the budget.
 * "sign": lambda_k = lambda_(k-1) + alpha0 / k sign(V_C - c_hat), as the authors' code has it.
-* "bracket": V_C falls with lambda, so expand until both sides are known, then bisect.
+* "bracket": V_C falls with lambda, so expand until both sides are known, then bisect. Noise may put measurements in
+  the wrong order; the falling curve that fits them best (isotonic regression) then says which side each is on.
 
 Data gathering stops when c_hat - eps <= V_C <= c_hat, or when lambda can no longer matter: it is at a bound, or the
 cost does not follow it because the planning model does not see where the cost comes from.
@@ -85,15 +86,24 @@ def _move(past: Sequence[Measurement], budget: float, m: int, settings: Multipli
         return current + settings.alpha0 / len(past) * gap
     if settings.rule == "sign":
         return current + settings.alpha0 / len(past) * float(np.sign(gap))
-    too_low = [float(row.multipliers[m]) for row in past if row.costs[m] > budget]
-    enough = [float(row.multipliers[m]) for row in past if row.costs[m] <= budget]
-    if not enough:
-        return max(current * EXPANSION, 0.25)
-    if not too_low:
-        smaller = min(enough) / EXPANSION
+    lambdas, costs = _falling_costs(past, m)
+    too_low, enough = lambdas[costs > budget], lambdas[costs <= budget]
+    if len(enough) == 0:
+        return max(EXPANSION * float(too_low.max()), 0.25)
+    if len(too_low) == 0:
+        smaller = float(enough.min()) / EXPANSION
         return smaller if smaller > 0.01 else 0.0
-    # Noise can put the sides in the wrong order; the middle is then still the place to look.
-    return 0.5 * (max(too_low) + min(enough))
+    return 0.5 * (float(too_low.max()) + float(enough.min()))
+
+
+def _falling_costs(past: Sequence[Measurement], m: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Each lambda that was tried, in order, and its cost on the falling curve that fits all measurements best."""
+    from scipy.optimize import isotonic_regression
+
+    tried, which = np.unique([row.multipliers[m] for row in past], return_inverse=True)
+    count = np.bincount(which)
+    mean = np.bincount(which, [row.costs[m] for row in past]) / count
+    return tried, np.asarray(isotonic_regression(mean, weights=count, increasing=False).x)
 
 
 def _no_effect(past: Sequence[Measurement], budget: float, m: int) -> bool:

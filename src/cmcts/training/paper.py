@@ -33,8 +33,11 @@ def paper_settings(task: Task, seed: int = 0) -> TrainingSettings:
         patience=0,
         tolerances=(0.05,),
         accountings=("paid",),
+        relative_costs=False,
         search=search,
         pruning=PruningSettings.paper(own.sigma_max),
         critic=CriticSettings(target="sarsa"),
-        multiplier=MultiplierSettings(rule="paper", alpha0=own.alpha0, epsilon=own.epsilon, initial=0.0),
+        multiplier=MultiplierSettings(
+            rule="paper", alpha0=own.alpha0, epsilon=own.epsilon, initial=0.0, max_updates=50
+        ),
     )

@@ -64,8 +64,13 @@ class TrainingSettings:
     patience: int = 1
     """Go on for so many rounds without a better feasible critic; 0 stops at the first feasible one."""
     evaluation_episodes: int = 400
+    """Episodes that judge whether a critic is feasible, and as many others that confirm the choice; 200 or more."""
+    confirmations: int = 3
+    """So many of the best critics are tried on fresh episodes at most; the first that is feasible there is kept."""
+    relative_costs: bool = True
+    """Tolerances, sigma_max, epsilon and lambda are in units of the task's cost scale; off: in plain units of cost."""
     tolerances: tuple[float, ...] = (0.02, 0.05, 0.1, 0.0)
-    """Pruning tolerances to try with each critic. 0 comes last: where it closes the only way, the others have set a
+    """Pruning tolerances to try with each critic, as shares of the cost scale. 0 comes last: where it closes the only way, the others have set a
     reward to beat by then, and its evaluation is cut short."""
     accountings: tuple[Accounting, ...] = ACCOUNTINGS
     """How the budget is accounted for; the next one is tried, from the second round on, while nothing was feasible."""
@@ -75,7 +80,7 @@ class TrainingSettings:
     multiplier: MultiplierSettings = field(default_factory=MultiplierSettings)
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "steps_per_multiplier", "max_rounds"):
+        for name in ("iterations", "steps_per_multiplier", "max_rounds", "confirmations"):
             expect(
                 isinstance(getattr(self, name), int) and getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name)
             )
