@@ -163,8 +163,7 @@ def test_every_option_says_what_it_is(kind):
     fields = {line.target.id: after for line, after in pairwise(body) if isinstance(line, ast.AnnAssign)}
     assert set(fields) == {field.name for field in dataclasses.fields(kind)}
     for name, after in fields.items():
-        documented = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-        assert documented and "\n" not in after.value.value, f"{kind.__name__}.{name} in one line"
+        assert isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant), f"{kind.__name__}.{name}"
 
 
 def test_help_needs_no_jax():
