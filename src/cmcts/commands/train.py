@@ -11,6 +11,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from cmcts.errors import InvalidInput
 from cmcts.extras import require_extra
+from cmcts.json_settings import flat
 from cmcts.tasks.registry import make
 from cmcts.training.paper import paper_settings
 from cmcts.training.settings import TrainingSettings
@@ -88,10 +89,11 @@ class Train:
             return self._report(task, settings, folder, outcome, progress.say)
 
     def _refuse_other_options(self) -> None:
-        given, usual = _flat(self), _flat(Train.with_defaults(self.task, paper=False))
+        given, usual = flat(self), flat(Train.with_defaults(self.task, paper=False))
         for name in given:
             if name not in ("task", "resume") and given[name] != usual[name]:
-                raise InvalidInput(f"expected --resume alone: a run keeps its settings; got {name} as well")
+                option = name.removeprefix("settings.").replace("_", "-")
+                raise InvalidInput(f"expected --resume alone: a run keeps its settings; got {option} as well")
 
     def _report(self, task: Task, settings: TrainingSettings, folder: RunFolder, outcome: Outcome, say: Any) -> int:
         if outcome.bundle is None or outcome.record is None:
@@ -112,15 +114,3 @@ class Train:
         budget = " ".join(f"--budget {limit:g}" if m == 0 else f"{limit:g}" for m, limit in enumerate(task.budget))
         say(f"try it: cmcts evaluate {task.source or task.name} --critic {folder.path} {budget}")
         return 0
-
-
-def _flat(options: Any, prefix: str = "") -> dict[str, Any]:
-    """Options by the names they have on the command line."""
-    values: dict[str, Any] = {}
-    for option in dataclasses.fields(options):
-        value, name = getattr(options, option.name), f"{prefix}{option.name}".replace("_", "-")
-        if dataclasses.is_dataclass(value):
-            values |= _flat(value, "" if name == "settings" else f"{name}.")
-        else:
-            values[name] = value
-    return values
