@@ -179,6 +179,7 @@ def test_bundles_of_all_formats_load_as_they_were_saved(name, scale, tmp_path):
     assert (loaded.task, loaded.budget, loaded.cost_scale) == ("rocksample-3-2", (0.75,), (scale,))
     assert loaded.training == {"seed": 11, "reward_mean": 7.5}
     planner = CMCTS.load(GOLDEN / name)
+    assert planner.critic.cost_scale == (scale,)
     assert planner.plan(planner.model.start_state(), loaded.budget).iterations == 96
     bundles.save(loaded, tmp_path)
     again = bundles.load(tmp_path)
@@ -193,7 +194,7 @@ def test_a_bundle_without_a_critic_knows_immediate_costs_only(capsys):
     assert [file.name for file in folder.iterdir()] == [bundles.BUNDLE_FILE]
     planner = CMCTS.load(folder)
     mean, sigma = planner.critic(planner.model.feature_vector(planner.model.start_state()))
-    assert not mean.any() and not sigma.any()
+    assert not mean.any() and not sigma.any() and planner.critic.cost_scale == (2.5,)
     assert planner.plan(planner.model.start_state(), 0.5).pruned.any(), "a measurement costs 1"
     assert cli.main(["plan", "rocksample-3-2", "--critic", str(folder), "--iterations", "8"]) == 0
     assert "prunes only what exceeds the budget at once" in " ".join(capsys.readouterr().out.split())

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
 import json
+import re
+import subprocess
+import sys
+from itertools import pairwise
 
 import pytest
 
 pytest.importorskip("jax")
 
 from cmcts import cli
+from cmcts.commands.train import Train
 from cmcts.errors import InvalidInput
+from cmcts.search.pruning import PruningSettings
+from cmcts.search.settings import SearchSettings
 from cmcts.tasks.registry import make
 from cmcts.training.loop import Outcome
-from cmcts.training.settings import TrainingSettings, run_config, settings_from_config, task_from_config
+from cmcts.training.multipliers import MultiplierSettings
+from cmcts.training.paper import paper_settings
+from cmcts.training.settings import CriticSettings, TrainingSettings, run_config, settings_from_config, task_from_config
 
 
 @pytest.fixture
@@ -57,3 +68,112 @@ def test_a_run_with_another_budget_is_not_gone_on_with(tmp_path):
     assert settings_from_config(task_from_config(task, config), config, tmp_path) == settings
     old = {name: value for name, value in config.items() if name != "budget"}
     assert settings_from_config(task_from_config(task, old), old, tmp_path) == settings
+
+
+def asked_for(trained, tmp_path, *arguments):
+    """The settings of a training with these options."""
+    assert cli.main(["train", *arguments, "--out", str(tmp_path / str(len(trained)))]) == 1
+    return trained[-1][1]
+
+
+def test_defaults_are_those_of_the_task(trained, tmp_path):
+    """Wherever it stands among the arguments."""
+    for name in ("safe-gridworld", "rocksample-5-7"):
+        task = make(name)
+        assert asked_for(trained, tmp_path, name) == TrainingSettings.for_task(task)
+        assert asked_for(trained, tmp_path, name, "--paper", "--seed", "3") == paper_settings(task, 3)
+        assert asked_for(trained, tmp_path, "--seed", "3", "--paper", name) == paper_settings(task, 3)
+
+
+def test_every_setting_is_an_option(trained, tmp_path):
+    got = asked_for(
+        trained, tmp_path, "safe-gridworld", "--iterations", "7", "--tolerances", "0.5", "--accountings", "expected",
+        "--search.no-guarded-rollouts", "--search.rollout", "uniform", "--pruning.no-cost-floor",
+        "--pruning.fallback", "lowest_mean", "--critic.hidden", "3", "4", "--critic.target", "sarsa",
+        "--multiplier.rule", "sign",
+    )  # fmt: skip
+    usual = TrainingSettings.for_task(make("safe-gridworld"))
+    assert got == dataclasses.replace(
+        usual,
+        iterations=7,
+        tolerances=(0.5,),
+        accountings=("expected",),
+        search=dataclasses.replace(usual.search, guarded_rollouts=False, rollout="uniform"),
+        pruning=dataclasses.replace(usual.pruning, cost_floor=False, fallback="lowest_mean"),
+        critic=dataclasses.replace(usual.critic, hidden=(3, 4), target="sarsa"),
+        multiplier=dataclasses.replace(usual.multiplier, rule="sign"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["--seed", "1"], "seed"),
+        (["--paper"], "paper"),
+        (["--search.rollout", "uniform"], "search.rollout"),
+        (["--critic.learning-rate", "0.5"], "critic.learning-rate"),
+    ],
+)
+@pytest.mark.parametrize("task", [[], ["safe-gridworld"]])
+def test_a_resumed_run_keeps_its_settings(trained, tmp_path, capsys, task, arguments, name):
+    asked_for(trained, tmp_path, "safe-gridworld")
+    capsys.readouterr()
+    assert cli.main(["train", *task, "--resume", str(tmp_path / "0"), *arguments]) == 2
+    message = f"cmcts: expected --resume alone: a run keeps its settings; got {name} as well\n"
+    assert capsys.readouterr().err == message
+    assert cli.main(["train", *task, "--resume", str(tmp_path / "0")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rocksample-4-2", "--search.discount", "2"], "expected a discount between 0 and 1, got 2.0"),
+        (["rocksample-4-2", "--patience", "-1"], "expected patience >= 0, got -1"),
+        (["rocksample-4-2", "--pruning.sigma-max", "inf"], "expected finite numbers, the only ones that JSON knows"),
+        (["rocksample"], "expected a task: one of "),
+        ([], "expected a task to train on, or --resume DIR; got neither"),
+    ],
+)
+def test_settings_that_are_refused_get_one_line(trained, tmp_path, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["train", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"cmcts: {message}") and err.count("\n") == 1
+    assert not trained
+
+
+@pytest.mark.parametrize(
+    ("task", "exploration", "iterations"), [([], "20.0", "1024"), (["safe-gridworld"], "50.0", "512")]
+)
+def test_help_shows_the_tasks_own_defaults(capsys, monkeypatch, task, exploration, iterations):
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit):
+        cli.main(["train", *task, "--help"])
+    text = " ".join(capsys.readouterr().out.replace("│", "").split())
+    for option, value in (("search.exploration", exploration), ("search.iterations", iterations)):
+        assert re.search(rf"--{option} \w+ [^-]+ \(default: {value}\)", text)
+
+
+@pytest.mark.parametrize(
+    "kind", [TrainingSettings, CriticSettings, MultiplierSettings, SearchSettings, PruningSettings, Train]
+)
+def test_every_option_says_what_it_is(kind):
+    """A field's docstring is its help text."""
+    body = ast.parse(inspect.getsource(kind)).body[0].body
+    fields = {line.target.id: after for line, after in pairwise(body) if isinstance(line, ast.AnnAssign)}
+    assert set(fields) == {field.name for field in dataclasses.fields(kind)}
+    for name, after in fields.items():
+        assert isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant), f"{kind.__name__}.{name}"
+
+
+def test_help_needs_no_jax():
+    script = """
+import sys
+from cmcts import cli
+try:
+    cli.main(["train", "safe-gridworld", "--help"])
+except SystemExit:
+    print([name for name in ("jax", "equinox", "optax", "gymnasium", "matplotlib") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -14,12 +15,14 @@ from cmcts.report.tables import read_rows
 from cmcts.reproduction import experiments, results
 from cmcts.reproduction.charts import FIGURES, curves
 from cmcts.reproduction.experiments import EXPERIMENTS, FULL, QUICK, work_of
-from cmcts.reproduction.runner import Reproduction
+from cmcts.reproduction.runner import Reproduction, closest_feasible
 from cmcts.reproduction.text_tables import TEXTS, comparisons_table, equal_reward_table, markdown_table
 from cmcts.reproduction.units import OPTIONS, Cell, Training, Tuning
 from cmcts.tasks.registry import make
+from cmcts.training.multipliers import Measurement
 from cmcts.training.paper import paper_settings
-from cmcts.training.settings import TrainingSettings
+from cmcts.training.run_folder import RunFolder
+from cmcts.training.settings import TrainingSettings, run_config
 
 
 class Quiet:
@@ -116,6 +119,39 @@ def test_a_folder_keeps_its_scale_and_seed(tmp_path):
     Reproduction(tmp_path, quick=True, seed=0)
     with pytest.raises(InvalidInput, match=r"expected a folder begun with .*'seed': 1.*; use another --out"):
         Reproduction(tmp_path, quick=True, seed=1)
+
+
+def test_a_half_done_training_with_other_settings_is_not_gone_on_with(tmp_path):
+    run, training = Reproduction(tmp_path, quick=True, seed=0), Training(TASK, "paper")
+    task, settings = make(TASK), training.settings(0, quick=True)
+    other = dataclasses.replace(settings, multiplier=dataclasses.replace(settings.multiplier, max_updates=7))
+    RunFolder.create(tmp_path / "critics" / training.name, run_config(task, other))
+    with pytest.raises(InvalidInput, match=r"was begun with multiplier.max_updates 7, got 3; use another --out"):
+        run.run([training], Quiet())
+    assert records(run) == {}
+
+
+def measured(*costs):
+    return [Measurement(np.array([float(k)]), np.array([cost]), np.array([0.01])) for k, cost in enumerate(costs)]
+
+
+@pytest.mark.parametrize(
+    ("costs", "chosen", "feasible"),
+    [((1.4, 1.02, 0.9, 0.7), 2, True), ((1.4, 1.0, 0.99), 1, True), ((1.4, 1.02, 1.3), 1, False)],
+)
+def test_lambda_is_tuned_to_the_largest_cost_that_keeps_the_budget(costs, chosen, feasible):
+    """Not to the closest: 1.02 is over the budget of 1."""
+    row, keeps = closest_feasible(measured(*costs), np.ones(1))
+    assert (row.multipliers.tolist(), keeps) == ([chosen], feasible)
+
+
+def test_a_tuning_says_whether_it_keeps_the_budget(tmp_path):
+    run = Reproduction(tmp_path, quick=True, seed=0)
+    run.run([TUNING], Quiet())
+    record = run.record(TUNING)
+    costs = {row["multiplier"]: row["cost"] for row in record["tried"]}
+    assert record["feasible"] == (costs[record["multipliers"][0]] <= 1.0)
+    assert record["feasible"] == (min(costs.values()) <= 1.0)
 
 
 def test_a_cell_whose_training_found_no_critic_says_so(tmp_path):

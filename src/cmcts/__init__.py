@@ -8,27 +8,29 @@ Planning imports neither Gymnasium nor JAX: the worlds are in `cmcts.worlds` and
 
 In reading order; each leans only on those above it:
 
-errors.py      the two errors that users see
-version.py     the library's version
-files.py       files that are whole or not there
-compilation/   how functions run: compiled and cached, or as plain Python
-random.py      streams of random numbers, always an argument
-model/         what a planner simulates, and how other things become that
-search/        one tree search, written once for every planner
-critic/        what every action will still cost, and how sure that is
-planning/      from a state and what is left of the budget to a decision
-envs/          the paper's environments
-exact/         exact solutions: what planners are measured against
-worlds.py      the worlds, made known to Gymnasium
-tasks/         named problems, each with all that belongs to it
-evaluation/    episodes in a world, and how sure their figures are
-training/      a safety critic, learned offline
-report/        results for people
-reproduction/  every experiment of the paper
-commands/      one file a command
-cli.py         the command line
-__main__.py    the same as `python -m cmcts`
-_moved.py      paths of release 0.1, which warn and work until 0.3
+errors.py         the two errors that users see
+version.py        the library's version
+extras.py         what a plain installation lacks
+files.py          files that are whole or not there
+json_settings.py  settings to and from JSON, checked by name and type
+compilation/      how functions run: compiled and cached, or as plain Python
+random.py         streams of random numbers, always an argument
+model/            what a planner simulates, and how other things become that
+search/           one tree search, written once for every planner
+critic/           what every action will still cost, and how sure that is
+planning/         from a state and what is left of the budget to a decision
+envs/             the paper's environments
+exact/            exact solutions: what planners are measured against
+worlds.py         the worlds, made known to Gymnasium
+tasks/            named problems, each with all that belongs to it
+evaluation/       episodes in a world, and how sure their figures are
+training/         a safety critic, learned offline
+report/           results for people
+reproduction/     every experiment of the paper
+commands/         one file a command
+cli.py            the command line
+__main__.py       the same as `python -m cmcts`
+_moved.py         paths of release 0.1, which warn and work until 0.3
 """
 
 from cmcts import _moved

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from contextlib import redirect_stderr, redirect_stdout
+from functools import partial, reduce
+from operator import or_
+from typing import Annotated, Any
 
 import tyro
 
@@ -36,17 +40,59 @@ COMMANDS: dict[str, Any] = {
 }
 
 
+def _command(arguments: list[str]) -> Any:
+    """The command that is asked for, with its options.
+
+    Those of `train` have defaults that depend on its TASK, which mostly comes first; if it does not, the options are
+    read once more.
+    """
+    if arguments[:1] != ["train"]:
+        return _parsed(arguments, Train())
+    first = next((argument for argument in arguments[1:2] if not argument.startswith("-")), None)
+    known = (first, "--paper" in arguments)
+    command = _parsed(arguments, Train.with_defaults(*known))
+    if (command.task, command.paper) != known:
+        command = _parsed(arguments, Train.with_defaults(command.task, command.paper))
+    return command
+
+
+def _parsed(arguments: list[str], train: Train) -> Any:
+    """The command with its options; `train` has the defaults of its own."""
+    kinds: list[Any] = [
+        Annotated[kind, tyro.conf.subcommand(name, default=train)]
+        if kind is Train
+        else Annotated[kind, tyro.conf.subcommand(name), tyro.conf.FlagCreatePairsOff]
+        for name, kind in COMMANDS.items()
+    ]
+    parse = partial(
+        tyro.cli,
+        reduce(or_, kinds),
+        prog="cmcts",
+        description="Safe planning with Monte Carlo Tree Search.",
+        args=arguments,
+    )
+    if not {"-h", "--help"} & set(arguments):
+        try:
+            with redirect_stderr(io.StringIO()), redirect_stdout(io.StringIO()):
+                return parse()
+        except SystemExit as stop:
+            # What a dataclass refuses is worth our one line. The rest is tyro's to explain.
+            _raise_what_was_refused(stop)
+    return parse()
+
+
+def _raise_what_was_refused(stop: BaseException) -> None:
+    error: BaseException | None = stop
+    while error is not None:
+        if isinstance(error, InvalidInput):
+            raise InvalidInput(str(error)) from None
+        error = error.__context__
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command: 0 for success, 2 for what the user can put right, 130 for Ctrl-C."""
     try:
-        command = tyro.extras.subcommand_cli_from_dict(
-            COMMANDS,
-            prog="cmcts",
-            description="Safe planning with Monte Carlo Tree Search.",
-            args=arguments,
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )
-        status = int(command.run() or 0)
+        status = int(_command(sys.argv[1:] if arguments is None else list(arguments)).run() or 0)
         sys.stdout.flush()
         return status
     except (InvalidInput, ModelError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cmcts.errors import InvalidInput
@@ -43,6 +43,15 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refused(constant: str) -> Any:
     raise InvalidInput(f"expected finite numbers, got {constant}")
+
+
+def flat(settings: Any, prefix: str = "") -> dict[str, Any]:
+    """The values of settings by name, with dots where settings hold other settings."""
+    values: dict[str, Any] = {}
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        values |= flat(value, f"{prefix}{field.name}.") if is_dataclass(value) else {f"{prefix}{field.name}": value}
+    return values
 
 
 def convert(raw: Any, kind: type[T], *, complete: bool = False) -> T:

@@ -163,7 +163,8 @@ def _figures(record: Record) -> str:
     if "missing" in record:
         return f": {record['missing']}"
     if "multipliers" in record:
-        return f": lambda* {record['multipliers'][0]:.2f}"
+        over = "" if record["feasible"] else ", with which the budget is not kept: none that was tried does"
+        return f": lambda* {record['multipliers'][0]:.2f}{over}"
     if "reward_mean" in record:
         return (
             f": reward {record['reward_mean']:.2f}, cost {record['cost_mean']:.3f}, "

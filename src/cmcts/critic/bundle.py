@@ -70,7 +70,7 @@ class Bundle:
 
     def critic_for(self, model: Model) -> SafetyCritic:
         """The critic, or one that knows immediate costs only if there is none; refuses a model it was not made for."""
-        critic = immediate_costs_only(model) if self.critic is None else self.critic
+        critic = immediate_costs_only(model, self.cost_scale) if self.critic is None else self.critic
         critic.validate_for(model)
         if self.model_digest != model_digest(model):
             raise InvalidInput(

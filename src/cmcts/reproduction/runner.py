@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cmcts.critic import bundle
 from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import Episodes, Transitions, run_episodes
 from cmcts.evaluation.statistics import mean_interval, standard_error
 from cmcts.files import write_atomically
+from cmcts.json_settings import flat
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CCMCP, CMCTS, PenalizedMCTS
 from cmcts.report.tables import read_rows, write_rows, write_table
@@ -34,7 +36,7 @@ from cmcts.tasks.registry import make
 from cmcts.training.loop import Reporter, train
 from cmcts.training.multipliers import Measurement, MultiplierSettings, next_multipliers
 from cmcts.training.run_folder import RunFolder
-from cmcts.training.settings import run_config
+from cmcts.training.settings import run_config, settings_from_config
 from cmcts.version import __version__
 
 Record = dict[str, Any]
@@ -110,11 +112,17 @@ class Reproduction:
     def _train(self, unit: Training, reporter: Reporter | None) -> Record:
         task, settings = make(unit.task), unit.settings(self.seed, self.quick)
         path = self.path / "critics" / unit.name
-        folder = (
-            RunFolder.open(path)
-            if (path / "config.json").exists()
-            else RunFolder.create(path, run_config(task, settings))
-        )
+        if (path / "config.json").exists():
+            folder = RunFolder.open(path)
+            begun, now = flat(settings_from_config(task, folder.config, path)), flat(settings)
+            for name in now:
+                if begun[name] != now[name]:
+                    raise InvalidInput(
+                        f"the training in {path} was begun with {name} {begun[name]}, got {now[name]}; "
+                        "use another --out"
+                    )
+        else:
+            folder = RunFolder.create(path, run_config(task, settings))
         outcome = train(task, settings, folder, reporter)
         history = folder.history
         return {
@@ -148,8 +156,8 @@ class Reproduction:
             errors = np.array([standard_error(column) for column in episodes.costs.T])
             past.append(Measurement(multipliers, episodes.costs.mean(axis=0), errors))
         tried = [{"multiplier": float(row.multipliers[0]), "cost": float(row.costs[0])} for row in past]
-        closest = min(past, key=lambda row: float(np.abs(row.costs - budget).max()))
-        return {"multipliers": closest.multipliers.tolist(), "stopped": stop, "tried": tried}
+        chosen, feasible = closest_feasible(past, budget)
+        return {"multipliers": chosen.multipliers.tolist(), "feasible": feasible, "stopped": stop, "tried": tried}
 
     def _evaluate(self, unit: Cell, on_episodes: Callable[[int], None]) -> Record:
         task = make(unit.task)
@@ -195,6 +203,16 @@ class Reproduction:
         loaded = bundle.load(self.path / "critics" / unit.training.name)
         pruning = loaded.pruning if unit.sigma_max is None else replace(loaded.pruning, sigma_max=unit.sigma_max)
         return CMCTS(task.model, loaded.critic_for(task.model), loaded.search, pruning)
+
+
+def closest_feasible(past: Sequence[Measurement], budget: NDArray[np.float64]) -> tuple[Measurement, bool]:
+    """The measurement that spends most of what it may, or the one least over budget if none keeps it; and whether one
+    does.
+    """
+    feasible = [row for row in past if (row.costs <= budget).all()]
+    if feasible:
+        return min(feasible, key=lambda row: float((budget - row.costs).max())), True
+    return min(past, key=lambda row: float((row.costs - budget).max())), False
 
 
 def count_visits(steps: Transitions) -> list[Record]:

@@ -30,8 +30,7 @@ class SearchSettings:
     rollouts: int = 1
     """Rollouts a leaf."""
     stratified: bool = True
-    """Spread an action's random outcomes (a step's first random draw) evenly over its visits, instead of drawing each
-    for itself: means stay as they are, and vary less."""
+    """Spread an action's random outcomes (a step's first draw) evenly over its visits: means vary less."""
     widening_factor: float = 0.0
     """Progressive widening: at most factor * n^power outcomes of an action visited n times. 0 is no limit."""
     widening_power: float = 0.5

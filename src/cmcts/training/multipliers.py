@@ -30,8 +30,11 @@ class MultiplierSettings:
     """How lambda moves, and when it has moved enough."""
 
     rule: Literal["bracket", "paper", "sign"] = "bracket"
+    """How lambda moves: bracket and bisect, or step by the gap or by its sign alone."""
     initial: float = 1.0
+    """lambda at the beginning of a round."""
     maximum: float = 1000.0
+    """The largest lambda that is tried."""
     alpha0: float = 4.0
     """Step size of the rules "paper" and "sign"."""
     epsilon: float = 0.1

@@ -22,15 +22,19 @@ class CriticSettings:
     """The ensemble and how it is fitted."""
 
     members: int = 5
+    """Perceptrons in the ensemble."""
     hidden: tuple[int, ...] = (64, 64)
+    """Units of each hidden layer."""
     target: Literal["feasible", "sarsa"] = "feasible"
+    """What the critic learns: the least that must still be spent, or what the gathering policies spent."""
     pessimism: float = 1.0
     """How many standard deviations the feasible target adds to each action of the next state."""
     steps: int = 2000
     """Gradient steps a fit; each fit starts from fresh weights."""
     batch: int = 128
+    """Transitions a gradient step, drawn for each perceptron by itself."""
     learning_rate: float = 1e-3
-    """At the start; it falls to a hundredth along a cosine."""
+    """Of the first gradient step; it falls to a hundredth along a cosine."""
     target_rate: float = 0.02
     """Share of the weights that the target network takes over at each step."""
     held_out: float = 0.1
@@ -54,6 +58,7 @@ class TrainingSettings:
     """All that a training depends on besides the task."""
 
     seed: int = 0
+    """Everything random in the training follows from it."""
     iterations: int = 512
     """Simulations a decision, while gathering and evaluating."""
     steps_per_multiplier: int = 1000
@@ -61,6 +66,7 @@ class TrainingSettings:
     random_actions: float = 0.1
     """Share of the gathered steps that take a random legal action instead: they show what else could happen."""
     max_rounds: int = 6
+    """Rounds of gather, fit and evaluate at most."""
     patience: int = 1
     """Go on for so many rounds without a better feasible critic; 0 stops at the first feasible one."""
     evaluation_episodes: int = 400
@@ -68,16 +74,20 @@ class TrainingSettings:
     confirmations: int = 3
     """So many of the best critics are tried on fresh episodes at most; the first that is feasible there is kept."""
     relative_costs: bool = True
-    """Tolerances, sigma_max, epsilon and lambda are in units of the task's cost scale; off: in plain units of cost."""
+    """Tolerances, sigma_max, epsilon and lambda are in units of the task's cost scale, not in plain units of cost."""
     tolerances: tuple[float, ...] = (0.02, 0.05, 0.1, 0.0)
-    """Pruning tolerances to try with each critic, as shares of the cost scale. 0 comes last: where it closes the only way, the others have set a
-    reward to beat by then, and its evaluation is cut short."""
+    """Pruning tolerances to try with each critic, as shares of the cost scale; the last one is cut short where others
+    have set a reward to beat."""
     accountings: tuple[Accounting, ...] = ACCOUNTINGS
     """How the budget is accounted for; the next one is tried, from the second round on, while nothing was feasible."""
     search: SearchSettings = field(default_factory=SearchSettings)
+    """How the tree is grown, in training and in the bundle."""
     pruning: PruningSettings = field(default_factory=PruningSettings)
+    """What counts as unsafe while data is gathered; the bundle has the tolerance and accounting that were best."""
     critic: CriticSettings = field(default_factory=CriticSettings)
+    """The ensemble and how it is fitted."""
     multiplier: MultiplierSettings = field(default_factory=MultiplierSettings)
+    """How lambda moves while data is gathered, and when it has moved enough."""
 
     def __post_init__(self) -> None:
         for name in ("iterations", "steps_per_multiplier", "max_rounds", "confirmations"):
