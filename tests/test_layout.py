@@ -80,3 +80,24 @@ def test_one_version():
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"version = {{{version}}}" in (ROOT / "docs" / "citing.md").read_text()
     assert re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0] == version
+
+
+def test_what_is_said_to_be_public_is_there():
+    page = (ROOT / "docs" / "stability.md").read_text()
+    said = re.search(r"\*\*Names that a package exports\*\*(.*?)\n- ", page, re.DOTALL)[1]
+    packages, modules = (re.findall(r"`(cmcts\.[\w.]+)`", part) for part in said.split("and the modules"))
+    assert len(packages) >= 10 and len(modules) == 3
+    for package in packages:
+        module = importlib.import_module(package)
+        assert [name for name in module.__all__ if not hasattr(module, name)] == []
+    exporting = {f"cmcts.{folder.relative_to(SOURCE)}".replace("/", ".") for folder in PACKAGES if folder != SOURCE}
+    exporting = {name for name in exporting if hasattr(importlib.import_module(name), "__all__")}
+    assert exporting == set(packages)
+    assert all(importlib.import_module(name).__doc__ for name in modules)
+
+
+def test_only_what_is_tested_is_claimed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    versions = {c.rpartition(" ")[2] for c in project["classifiers"] if re.search(r"Python :: 3\.\d+$", c)}
+    page = (ROOT / "docs" / "stability.md").read_text()
+    assert versions == set(re.findall(r"^\| Linux, Python (3\.\d+) \| yes \|", page, re.MULTILINE)) != set()
