@@ -1,9 +1,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Numba is imported after this line, in the workers and in the processes that tests start too: each kernel is compiled
+# by one of them and found on disk by the others. What is kept from run to run is told apart by its content.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "kernels"))
 
 # A first example may compile for many seconds; the same examples every time keep failures reproducible.
 settings.register_profile("cmcts", deadline=None, derandomize=True)
