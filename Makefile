@@ -1,8 +1,10 @@
 # Each target installs what it needs on first use: Python >= 3.11 and make are enough.
 PYTHON ?= python3
 BIN := .venv/bin
+# Two processes for two cores. A file stays in one of them, and what its tests compile is compiled there.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: bundles demo test test-slow test-nojit check bench images docs docs-serve clean
+.PHONY: bundles demo test test-slow test-extras test-nojit check bench images docs docs-serve clean
 .DELETE_ON_ERROR:
 
 .venv/installed: pyproject.toml constraints.txt
@@ -15,13 +17,16 @@ demo: .venv/installed  ## train, plan and compare on small tasks; writes runs/de
 	$(BIN)/cmcts demo
 
 test: .venv/installed  ## the default test run
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-slow: .venv/installed  ## the long tests as well
-	$(BIN)/python -m pytest -m 'slow or not slow'
+	$(PYTEST) -m 'not extras'
+
+test-extras: .venv/installed  ## what needs more than is installed here: a fresh environment for the wheel
+	$(BIN)/python -m pytest -m extras || [ $$? -eq 5 ]  # 5: there is none
 
 test-nojit: .venv/installed  ## the same sources, uncompiled
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest
+	NUMBA_DISABLE_JIT=1 $(PYTEST)
 
 check: .venv/installed  ## style, types, and who leans on whom
 	$(BIN)/ruff check .

@@ -30,7 +30,8 @@ class Action:
 
 
 class Node:
-    def __init__(self, state, depth, terminal, reward, costs, path_costs):
+    def __init__(self, state, depth, terminal, reward, costs, path_costs, number=0):
+        self.number = number  # how many nodes were made before it
         self.state = state
         self.depth = depth
         self.terminal = terminal
@@ -143,7 +144,7 @@ class NaiveSearch:
             else:
                 kept = self.rng[0]
                 if self.rules.stratified:
-                    series = self.nodes.index(node) * self.model.action_count + number
+                    series = node.number * self.model.action_count + number
                     uncompiled(stratify)(self.rng, self.salt, series, action.visits)
                 state, reward, terminal, costs = self.step(node.state, number)
                 if self.rules.stratified:
@@ -154,7 +155,7 @@ class NaiveSearch:
             path_costs = [total + discount * cost for total, cost in zip(path_costs, costs, strict=True)]
             path.append((node, number, reward, costs))
             if child is None and len(self.nodes) < self.max_nodes:
-                child = Node(state, len(path), terminal, reward, costs, path_costs)
+                child = Node(state, len(path), terminal, reward, costs, path_costs, len(self.nodes))
                 action.outcomes.insert(0, child)
                 self.nodes.append(child)
             node = child

@@ -313,12 +313,12 @@ def test_the_cache_is_hit_by_fresh_processes_and_missed_after_edits(sandbox):
     expect_compiled(sandbox.probe(), 2111.0)
 
     # tree.py holds kernels but no entry point: Numba itself would not notice this edit.
-    sandbox.edit("library/cmcts/tree.py", "tree.reward[node] = reward\n", "tree.reward[node] = reward + 0.25\n")
+    sandbox.edit("library/cmcts/search/tree.py", "tree.reward[node] = reward\n", "tree.reward[node] = reward + 0.25\n")
     edited = sandbox.probe()
     expect_compiled(edited, 2111.0)
     assert edited["first reward"] == 2111.25
 
-    sandbox.edit("library/cmcts/tree.py", "tree.reward[node] = reward + 0.25\n", "tree.reward[node] = reward\n")
+    sandbox.edit("library/cmcts/search/tree.py", "tree.reward[node] = reward + 0.25\n", "tree.reward[node] = reward\n")
     sandbox.edit("user/helpers.py", "x + 2000.0", "x + 1000.0")
     expect_cached(sandbox.probe(), 1111.0)
 
@@ -354,7 +354,7 @@ def test_the_cache_is_hit_by_a_script_that_defines_its_model(sandbox):
         ("user/usermodel.py", "[10.0, 20.0]", "[20.0, 20.0]", 1121),
         ("user/usermodel.py", "BONUS = 1.0", "BONUS = 2.0", 1112),
         (
-            "library/cmcts/search.py",
+            "library/cmcts/search/kernels.py",
             "value = work.path_rewards[step] +",
             "value = 2.0 * work.path_rewards[step] +",
             2222,

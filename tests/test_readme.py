@@ -33,8 +33,9 @@ def test_examples_run_and_print_what_they_are_said_to(page, tmp_path):
     script.write_text("".join(f"{code}\nprint({END_OF_BLOCK!r})\n" for code, _ in examples))
     run = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
-    printed = run.stdout.split(f"{END_OF_BLOCK}\n")
-    for (code, shown), real in zip(examples, printed, strict=False):
+    *printed, rest = run.stdout.split(f"{END_OF_BLOCK}\n")
+    assert rest == ""
+    for (code, shown), real in zip(examples, printed, strict=True):
         alike = doctest.OutputChecker().check_output(shown, real, doctest.ELLIPSIS)
         assert not shown or alike, f"{code}\nis said to print\n{shown}\nand prints\n{real}"
 

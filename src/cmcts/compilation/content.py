@@ -37,8 +37,11 @@ LIBRARY = Path(__file__).parents[1]  # the folder of the whole library
 
 # Kernels allocate nothing, so they need no reference counts (`_nrt=False`): with them the search is 2.5 times slower.
 # `forceinline` spares calls with a tree of twenty arrays as their argument: another factor of 4.
-kernel = njit(_nrt=False, forceinline=True)
-entry_point = njit(_nrt=False, nogil=True)
+# Numba writes two wrappers for each function, one for calls from Python and one for calls through a pointer. What only
+# other kernels call needs neither, and compiles a third faster without; to call it from Python is to crash.
+kernel = njit(_nrt=False, forceinline=True, no_cfunc_wrapper=True)
+inner_kernel = njit(_nrt=False, forceinline=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+entry_point = njit(_nrt=False, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)  # see `compiled_for`
 
 
 def _library_digest() -> bytes:
@@ -184,7 +187,8 @@ def _jitted(function: Function) -> Function:
     if isinstance(function, Dispatcher) and function.py_func.__module__.partition(".")[0] == "cmcts":
         return function
     # Users' functions may allocate: options that are not set here would be inherited from the kernel that calls them.
-    return njit(_nrt=True, forceinline=True)(python_function(function))  # type: ignore[no-any-return]
+    options = {"_nrt": True, "forceinline": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    return njit(**options)(python_function(function))  # type: ignore[no-any-return]
 
 
 def _forward(name: str) -> None:
@@ -210,7 +214,7 @@ def compiled_for(entry: Function, *contents: Any) -> Function:
         clone.__module__ = source.__module__
         clone.__qualname__ = f"{source.__name__}_{hashlib.sha256(names.encode()).hexdigest()[:16]}"
         # Threads may come here at once: all must get the same dispatcher, or each would compile its own.
-        _ENTRIES.setdefault((entry, names), njit(_nrt=False, nogil=True, cache=True)(clone))
+        _ENTRIES.setdefault((entry, names), njit(_nrt=False, nogil=True, no_cfunc_wrapper=True, cache=True)(clone))
     return _ENTRIES[entry, names]
 
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmcts.compilation.content import entry_point, kernel
+from cmcts.compilation.content import entry_point
+from cmcts.compilation.content import inner_kernel as kernel
 from cmcts.random import below, stratify
 from cmcts.search.pruning import (
     ROUNDING,

@@ -47,7 +47,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from cmcts.compilation.content import entry_point, kernel
+from cmcts.compilation.content import entry_point
+from cmcts.compilation.content import inner_kernel as kernel
 from cmcts.errors import expect
 from cmcts.search.tree import PRUNED, ROOT
 from cmcts.search.workspace import remembered

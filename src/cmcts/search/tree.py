@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.compilation.content import kernel
+from cmcts.compilation.content import inner_kernel as kernel
 
 ROOT = 0
 NO_NODE = -1

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.compilation.content import kernel
+from cmcts.compilation.content import inner_kernel as kernel
 
 
 class Memo(NamedTuple):
