@@ -60,7 +60,7 @@ def measure(task: Task, seed: int, name: str, options: argparse.Namespace) -> di
     least = float(cmdp.start @ np.minimum.reduceat(least_cost_to_go(cmdp)[:, 0], cmdp.first_pair))
     bought = best - solve(cmdp, least).reward
     iterations = CCMCP_ITERATIONS if name == "cc-mcp" else CMCTS_ITERATIONS
-    planner = CCMCP(task.model, task.search) if name == "cc-mcp" else trained(task, options.folder)
+    planner = CCMCP(task.model, task.search, task.ccmcp_settings) if name == "cc-mcp" else trained(task, options.folder)
     row = {"task": task.name, "planner": name, "episodes": options.episodes, "optimum": best, "budget": budget}
     if planner is None:
         return row | {"feasible": False}

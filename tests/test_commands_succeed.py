@@ -1,4 +1,4 @@
-"""`cmcts evaluate`, `demo` and `reproduce` to their end, on tiny settings: what they print and write is what happened."""
+"""`cmcts evaluate`, `demo` and `reproduce` to their end, on tiny settings: what they print and write is true."""
 
 from __future__ import annotations
 

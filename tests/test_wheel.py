@@ -1,4 +1,4 @@
-"""The wheel that is released, installed without extras in an environment of its own: what `pip install cmcts` brings."""
+"""The wheel that is released, installed without extras in an environment of its own: what users get by pip."""
 
 from __future__ import annotations
 
@@ -62,9 +62,8 @@ def test_the_wheel_is_what_is_imported_and_brings_no_extra(installed):
 
 def test_the_critics_that_ship_are_inside(installed):
     assert "safe-gridworld" in SHIPPED
-    budgets = installed.output(
-        "python", "-c", f"import cmcts\nfor name in {SHIPPED!r}:\n    print(name, cmcts.CMCTS.load(name).model.cost_count)"
-    )
+    load = f"import cmcts\nfor name in {SHIPPED!r}:\n    print(name, cmcts.CMCTS.load(name).model.cost_count)"
+    budgets = installed.output("python", "-c", load)
     assert budgets.split() == [word for name in SHIPPED for word in (name, "1")]
 
 

@@ -115,7 +115,8 @@ def make_planner(
         planner: Planner = CMCTS(task.model, chosen.critic, chosen.search, chosen.pruning)
         return ChosenPlanner(planner, f"critic: {chosen.origin}")
     if name == "cc-mcp":
-        return ChosenPlanner(CCMCP(task.model, task.search), "lambda is tuned during the search")
+        tuned = CCMCP(task.model, task.search, task.ccmcp_settings, cost_scale=task.cost_scale or ())
+        return ChosenPlanner(tuned, "lambda is tuned during the search")
     multipliers = [task.penalty if penalty is None else penalty] * task.model.cost_count
     return ChosenPlanner(PenalizedMCTS(task.model, multipliers, task.search), f"lambda is {multipliers[0]:g}")
 

@@ -216,15 +216,16 @@ def grid(run: Reproduction, scale: Scale) -> Rows:
     for cell in grid_search(scale):
         assert cell.training is not None
         trained = run.record(cell.training) or {}
-        about = {name: trained.get(name) for name in ("alpha0", "epsilon", "feasible", "rounds", "seconds")}
+        columns = ("alpha0", "epsilon", "feasible", "rounds", "updates", "cap_hit", "seconds")
+        about = {name: trained.get(name) for name in columns}
         rows.append(row(run, cell, **about))
     return rows
 
 
 def trainings(run: Reproduction, scale: Scale) -> Rows:
     """What each critic was trained with, and what that took."""
-    columns = ("feasible", "rounds", "tolerance", "iterations", "rule", "alpha0", "epsilon", "sigma_max", "target",
-               "episodes", "steps", "simulations", "seconds")  # fmt: skip
+    columns = ("feasible", "rounds", "updates", "cap_hit", "tolerance", "iterations", "rule", "alpha0", "epsilon",
+               "sigma_max", "target", "episodes", "steps", "simulations", "seconds")  # fmt: skip
     return [
         {"task": unit.task, "settings": unit.variant, **{name: (run.record(unit) or {}).get(name) for name in columns}}
         for unit in training_cost(scale)

@@ -29,7 +29,7 @@ from cmcts.evaluation.statistics import mean_interval, standard_error
 from cmcts.files import write_atomically
 from cmcts.json_settings import flat
 from cmcts.planning.planner import Planner
-from cmcts.planning.planners import CCMCP, CMCTS, PenalizedMCTS
+from cmcts.planning.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
 from cmcts.report.tables import read_rows, write_rows, write_table
 from cmcts.reproduction.units import Cell, Training, Tuning, Work, search_settings
 from cmcts.tasks.registry import make
@@ -128,6 +128,8 @@ class Reproduction:
         return {
             "feasible": outcome.bundle is not None,
             "rounds": outcome.rounds,
+            "updates": sum(row["phase"] == "gather" for row in history),
+            "cap_hit": any(row.get("gathered_until", "").endswith("tried") for row in history),
             "episodes": sum(row.get("episodes", 0) for row in history),
             "steps": sum(row.get("steps", 0) for row in history),
             "simulations": settings.iterations * sum(row.get("steps", 0) for row in history),
@@ -193,7 +195,9 @@ class Reproduction:
         task = make(unit.task)
         search = search_settings(task, unit.variant)
         if unit.planner == "cc-mcp":
-            return CCMCP(task.model, search)
+            # By the paper's settings CC-MCP is the published one, rules and all.
+            settings = CCMCPSettings.published() if unit.variant == "paper" else task.ccmcp_settings
+            return CCMCP(task.model, search, settings)
         if unit.planner == "penalized":
             assert unit.tuning is not None
             return PenalizedMCTS(task.model, (self.record(unit.tuning) or {})["multipliers"], search)

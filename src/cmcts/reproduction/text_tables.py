@@ -153,22 +153,28 @@ def safe_gridworld_table(rows: list[Row]) -> Texts:
 
 def grid_search_table(rows: list[Row]) -> Texts:
     """The grid search over alpha0 and epsilon, a line for each training."""
-    return ("alpha0", "epsilon", "rounds", "training [s]", "reward", "cost", "over budget"), [
-        (number(row["alpha0"], 0), number(row["epsilon"], 1), str(row["rounds"]), number(row["seconds"], 0),
+    return ("alpha0", "epsilon", "rounds", "values of lambda", "training [s]", "reward", "cost", "over budget"), [
+        (number(row["alpha0"], 0), number(row["epsilon"], 1), str(row["rounds"]), updates(row),
+         number(row["seconds"], 0),
          missing(row) or interval(row, "reward"), interval(row, "cost"), rate(row))
         for row in rows
     ]  # fmt: skip
 
 
+def updates(row: Row) -> str:
+    """How many values of lambda were tried in all, and whether a round had to end before one was found."""
+    return f"{row['updates']}{' (limit)' if row['cap_hit'] else ''}"
+
+
 def training_table(rows: list[Row]) -> Texts:
     """Hyperparameters of each critic, and what its training took."""
     return ("task", "settings", "rule", "alpha0", "epsilon", "sigma_max", "target", "iterations", "tolerance", "rounds",
-            "episodes", "simulations [millions]", "time [s]"), [
+            "values of lambda", "episodes", "simulations [millions]", "time [s]"), [
         (task_title(row["task"]), settings(row), str(row["rule"]),
          "-" if row["rule"] == "bracket" else number(row["alpha0"], 0), number(row["epsilon"], 1),
          number(row["sigma_max"], 1), str(row["target"]), str(row["iterations"]),
          number(row["tolerance"]) if row["feasible"] else "no feasible critic", str(row["rounds"]),
-         str(row["episodes"]), "-" if row["simulations"] is None else f"{row['simulations'] / 1e6:.1f}",
+         updates(row), str(row["episodes"]), "-" if row["simulations"] is None else f"{row['simulations'] / 1e6:.1f}",
          number(row["seconds"], 0))
         for row in rows
     ]  # fmt: skip
