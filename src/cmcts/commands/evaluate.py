@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -65,7 +65,7 @@ class Evaluate(PlannerOptions):
             write_table(self.trajectories, steps.columns())
         summary = episodes.summary()
         names = [task.model.cost_name(m) for m in range(task.model.cost_count)]
-        regret = _regret(task, budget, summary.reward_mean) if self.regret else {}
+        regret = _regret(task, budget, summary.reward_mean) if self.regret else None
         others = {
             name: self._episodes(task, name, make_planner(task, name).planner, budget, iterations)[0]
             for name in self.compare
@@ -76,7 +76,9 @@ class Evaluate(PlannerOptions):
 
             about: dict[str, Any] = {"task": task.name, "planner": self.planner, "world": self.world, "note": note}
             limits = {"iterations": iterations, "seconds": self.seconds, "seed": self.seed}
-            figures = {"budget": list(budget), "cost_names": names, **summary.to_dict(), **regret}
+            figures = {"budget": list(budget), "cost_names": names, **summary.to_dict()} | (
+                asdict(regret) if regret else {}
+            )
             compared = {name: comparison.to_dict() for name, comparison in comparisons.items()}
             print(dumps(about | limits | figures | ({"comparisons": compared} if compared else {}), indent=2))
             return
@@ -126,19 +128,27 @@ class Evaluate(PlannerOptions):
             )
 
 
-def _regret(task: Task, budget: tuple[float, ...], reward: float) -> dict[str, float]:
+@dataclass(frozen=True)
+class _Regret:
+    """What a planner lacks of the optimum; by itself, and as a share of what the budget buys, if it buys anything."""
+
+    optimum_lower: float
+    optimum_upper: float
+    regret: float
+    regret_share: float | None
+
+
+def _regret(task: Task, budget: tuple[float, ...], reward: float) -> _Regret:
     from rich.console import Console
 
-    from cmcts.tasks.optimum import solve_task
+    from cmcts.tasks.optimum import least_optimum, solve_task
 
     with Console(stderr=True).status("solving for the optimum"):
-        best = solve_task(task, budget)
-    return {
-        "optimum_lower": best.reward_lower,
-        "optimum_upper": best.reward_upper,
-        "regret": best.regret(reward),
-        "share_of_optimum": reward / best.reward_upper,
-    }
+        best, least = solve_task(task, budget), least_optimum(task)
+    bought = 0.0 if least is None else best.reward_upper - least.reward_upper
+    regret = best.regret(reward)
+    share = regret / bought if bought > 1e-6 * (1.0 + abs(best.reward_upper)) else None
+    return _Regret(best.reward_lower, best.reward_upper, regret, share)
 
 
 @dataclass(frozen=True)
@@ -169,18 +179,17 @@ def _compare(episodes: Episodes, other: Episodes) -> _Comparison:
 
 
 def _print(
-    console: Console, summary: Summary, names: list[str], budget: tuple[float, ...], regret: dict[str, float]
+    console: Console, summary: Summary, names: list[str], budget: tuple[float, ...], regret: _Regret | None
 ) -> None:
     console.print(f"reward       {summary.reward_mean:.3f}{_interval(summary.reward_interval)}")
     for m, limit in enumerate(budget):
         interval, over = _interval(summary.cost_intervals[m]), summary.cost_violations[m]
         over_budget = "" if len(budget) == 1 else f", exceeded in {over} episodes"
         console.print(f"{names[m]:<12} {summary.cost_means[m]:.3f}{interval}, budget {limit:g}{over_budget}")
-    if regret:
-        console.print(
-            f"optimum      {regret['optimum_upper']:.3f}: a regret of {regret['regret']:.3f}, "
-            f"{100 * regret['share_of_optimum']:.1f} % of optimal"
-        )
+    if regret is not None:
+        share = regret.regret_share
+        of_what = "" if share is None else f", {100 * share:.1f} % of what the budget buys"
+        console.print(f"optimum      {regret.optimum_upper:.3f}: a regret of {regret.regret:.3f}{of_what}")
     console.print(f"over budget  {_rate(summary)}")
     console.print(f"nothing safe in {100 * summary.nothing_safe_rate:.2f} % of the decisions")
     console.print(

@@ -13,7 +13,8 @@ from tyro.conf import Positional, arg
 from cmcts.extras import require_extra
 
 if TYPE_CHECKING:
-    from cmcts.reproduction.runner import Record, Reproduction
+    from cmcts.report.tables import Record
+    from cmcts.reproduction.runner import Reproduction
     from cmcts.reproduction.units import Work
     from cmcts.training.loop import Reporter
 

@@ -14,7 +14,7 @@ import numpy as np
 from cmcts.errors import InvalidInput
 from cmcts.files import write_atomically
 
-Row = dict[str, Any]
+Record = dict[str, Any]  # a row of a table, or the figures of a unit of work, by name
 
 
 def write_table(path: Path, columns: Mapping[str, Any]) -> None:
@@ -45,7 +45,7 @@ def _parquet(columns: Mapping[str, list[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def write_rows(path: Path, rows: Iterable[Row], names: Sequence[str] | None = None) -> None:
+def write_rows(path: Path, rows: Iterable[Record], names: Sequence[str] | None = None) -> None:
     """Rows to a CSV file; numbers are written so that they read back exactly."""
     listed = list(rows)
     names = list(listed[0]) if names is None else names
@@ -56,7 +56,7 @@ def write_rows(path: Path, rows: Iterable[Row], names: Sequence[str] | None = No
     write_atomically(path, text.getvalue().encode())
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[Record]:
     """Rows of a CSV file, numbers as numbers and empty fields as None."""
     with path.open(newline="") as file:
         return [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(file)]

@@ -11,6 +11,7 @@ from typing import Any
 
 from cmcts.evaluation.statistics import paired_difference
 from cmcts.exact.rocksample.one_reading import best_with_one_reading
+from cmcts.report.tables import Record
 from cmcts.reproduction import published
 from cmcts.reproduction.experiments import (
     MAPS,
@@ -28,7 +29,7 @@ from cmcts.reproduction.experiments import (
     safe_gridworld,
     training_cost,
 )
-from cmcts.reproduction.runner import Record, Reproduction
+from cmcts.reproduction.runner import Reproduction
 from cmcts.reproduction.units import Cell, PlannerName, Variant
 from cmcts.tasks.optimum import solve_task
 from cmcts.tasks.registry import make

@@ -30,7 +30,7 @@ from cmcts.files import write_atomically
 from cmcts.json_settings import flat
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
-from cmcts.report.tables import read_rows, write_rows, write_table
+from cmcts.report.tables import Record, read_rows, write_rows, write_table
 from cmcts.reproduction.units import Cell, Training, Tuning, Work, search_settings
 from cmcts.tasks.registry import make
 from cmcts.training.loop import Reporter, train
@@ -39,7 +39,6 @@ from cmcts.training.run_folder import RunFolder
 from cmcts.training.settings import run_config, settings_from_config
 from cmcts.version import __version__
 
-Record = dict[str, Any]
 INFEASIBLE = "no feasible critic"
 
 

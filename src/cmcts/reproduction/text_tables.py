@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cmcts.report.tables import Record
 from cmcts.reproduction.charts import LABELS, task_title
 
-Row = dict[str, Any]
 Texts = tuple[Sequence[str], Sequence[Sequence[str]]]  # header and lines
 PLANNERS = ("cmcts", "cc-mcp", "penalized")
 
@@ -20,29 +20,29 @@ def number(value: Any, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def interval(row: Row, name: str, digits: int = 2) -> str:
+def interval(row: Record, name: str, digits: int = 2) -> str:
     """A figure with its interval, as in "10.27 (9.92 to 10.62)"; a dash where there is none."""
     if row.get(name) is None:
         return "-"
     return f"{row[name]:.{digits}f} ({row[f'{name}_low']:.{digits}f} to {row[f'{name}_high']:.{digits}f})"
 
 
-def rate(row: Row) -> str:
+def rate(row: Record) -> str:
     """Violations in percent, with the upper end of their interval."""
     return "-" if row.get("violations") is None else f"{row['violations']:.1f} % (≤ {row['violations_high']:.1f})"
 
 
-def settings(row: Row) -> str:
+def settings(row: Record) -> str:
     """Whose settings a row is about, in words."""
     return "paper's" if row["settings"] == "paper" else "defaults"
 
 
-def missing(row: Row) -> str:
+def missing(row: Record) -> str:
     """Why a row has no numbers, or "" if it has."""
     return row.get("missing") or ""
 
 
-def curves_table(rows: list[Row]) -> Texts:
+def curves_table(rows: list[Record]) -> Texts:
     """Reward, cost and violations of the three planners, a line for each number of iterations."""
     keys = list(dict.fromkeys((row["settings"], row["task"], row["iterations"]) for row in rows))
     found = {(row["settings"], row["task"], row["iterations"], row["planner"]): row for row in rows}
@@ -57,7 +57,7 @@ def curves_table(rows: list[Row]) -> Texts:
     return ("settings", "map", "iterations", *(f"{LABELS[p]}: reward, cost, over budget" for p in PLANNERS)), lines
 
 
-def comparisons_table(rows: list[Row]) -> Texts:
+def comparisons_table(rows: list[Record]) -> Texts:
     """C-MCTS minus the others, with the interval; a star where C-MCTS does not earn more."""
     rows = [row for row in rows if row["settings"] == "defaults"]
     keys = list(dict.fromkeys((row["task"], row["iterations"]) for row in rows))
@@ -72,7 +72,7 @@ def comparisons_table(rows: list[Row]) -> Texts:
     return ("map", "iterations", *header), lines
 
 
-def _comparison(row: Row) -> tuple[str, str, str]:
+def _comparison(row: Record) -> tuple[str, str, str]:
     if row["difference"] is None:
         return "-", "-", "-"
     star = "" if row["difference"] > 0 else " *"
@@ -83,7 +83,7 @@ def _comparison(row: Row) -> tuple[str, str, str]:
     )
 
 
-def against_paper_table(rows: list[Row]) -> Texts:
+def against_paper_table(rows: list[Record]) -> Texts:
     """The paper's rewards beside ours, a line for each map and planner."""
     header = ("map, planner", "paper (at iterations)", "ours, paper's settings, planner sees hidden values",
               "ours, paper's settings, honest", "ours, defaults", "best with one reading an episode",
@@ -101,7 +101,7 @@ def against_paper_table(rows: list[Row]) -> Texts:
     return header, lines
 
 
-def leak_table(rows: list[Row]) -> Texts:
+def leak_table(rows: list[Record]) -> Texts:
     """What planners earn with and without the hidden values in view."""
     keys = list(dict.fromkeys((row["task"], row["planner"], row["iterations"]) for row in rows))
     found = {(row["task"], row["planner"], row["iterations"], row["sees"]): row for row in rows}
@@ -117,7 +117,7 @@ def leak_table(rows: list[Row]) -> Texts:
             "sees hidden values: reward, cost, over budget"), lines  # fmt: skip
 
 
-def ablation_table(rows: list[Row]) -> Texts:
+def ablation_table(rows: list[Record]) -> Texts:
     """Cost and violations of each ablation, a line for each point."""
     return ("ablation", "line", "settings", "iterations", "reward", "cost", "over budget"), [
         (row["panel"], row["label"], settings(row), str(row["iterations"]), missing(row) or interval(row, "reward"),
@@ -126,7 +126,7 @@ def ablation_table(rows: list[Row]) -> Texts:
     ]  # fmt: skip
 
 
-def equal_reward_table(rows: list[Row]) -> Texts:
+def equal_reward_table(rows: list[Record]) -> Texts:
     """The iterations that C-MCTS and CC-MCP need for equal reward, with wall time."""
     return ("map", "planner", "paper: iterations", "paper: reward", "ours: iterations", "ours: reward", "cost",
             "over budget", "ms a decision"), [
@@ -139,7 +139,7 @@ def equal_reward_table(rows: list[Row]) -> Texts:
     ]  # fmt: skip
 
 
-def safe_gridworld_table(rows: list[Row]) -> Texts:
+def safe_gridworld_table(rows: list[Record]) -> Texts:
     """Reward and violations on Safe Gridworld, a line for each planner."""
     return ("planner", "settings", "iterations", "episodes", "reward", "over budget", "over budget in the paper"), [
         (LABELS[row["planner"]], settings(row), str(row["iterations"]), str(row["episodes"]),
@@ -151,7 +151,7 @@ def safe_gridworld_table(rows: list[Row]) -> Texts:
     ]  # fmt: skip
 
 
-def grid_search_table(rows: list[Row]) -> Texts:
+def grid_search_table(rows: list[Record]) -> Texts:
     """The grid search over alpha0 and epsilon, a line for each training."""
     return ("alpha0", "epsilon", "rounds", "values of lambda", "training [s]", "reward", "cost", "over budget"), [
         (number(row["alpha0"], 0), number(row["epsilon"], 1), str(row["rounds"]), updates(row),
@@ -161,12 +161,12 @@ def grid_search_table(rows: list[Row]) -> Texts:
     ]  # fmt: skip
 
 
-def updates(row: Row) -> str:
+def updates(row: Record) -> str:
     """How many values of lambda were tried in all, and whether a round had to end before one was found."""
     return f"{row['updates']}{' (limit)' if row['cap_hit'] else ''}"
 
 
-def training_table(rows: list[Row]) -> Texts:
+def training_table(rows: list[Record]) -> Texts:
     """Hyperparameters of each critic, and what its training took."""
     return ("task", "settings", "rule", "alpha0", "epsilon", "sigma_max", "target", "iterations", "tolerance", "rounds",
             "values of lambda", "episodes", "simulations [millions]", "time [s]"), [
@@ -180,7 +180,7 @@ def training_table(rows: list[Row]) -> Texts:
     ]  # fmt: skip
 
 
-def multipliers_table(rows: list[Row]) -> Texts:
+def multipliers_table(rows: list[Record]) -> Texts:
     """The multiplier lambda* of each map."""
     return ("task", "settings", "lambda*"), [
         (task_title(row["task"]) + (", hidden values in view" if row["task"].endswith("leak") else ""), settings(row),
@@ -189,7 +189,7 @@ def multipliers_table(rows: list[Row]) -> Texts:
     ]  # fmt: skip
 
 
-def options_table(rows: list[Row]) -> Texts:
+def options_table(rows: list[Record]) -> Texts:
     """What each departure from the paper is worth."""
     return ("task", "option", "reward", "cost", "over budget", "rounds"), [
         (task_title(row["task"]), row["option"], missing(row) or interval(row, "reward"), interval(row, "cost"),
@@ -198,7 +198,7 @@ def options_table(rows: list[Row]) -> Texts:
     ]  # fmt: skip
 
 
-TEXTS: dict[str, Callable[[list[Row]], Texts]] = {
+TEXTS: dict[str, Callable[[list[Record]], Texts]] = {
     "against_paper": against_paper_table,
     "curves": curves_table,
     "comparisons": comparisons_table,
@@ -213,7 +213,7 @@ TEXTS: dict[str, Callable[[list[Row]], Texts]] = {
 }
 
 
-def markdown_table(name: str, rows: list[Row]) -> str:
+def markdown_table(name: str, rows: list[Record]) -> str:
     """A table of the page as Markdown, for the documentation."""
     header, lines = TEXTS[name](rows)
     marks = ["---", *["---:"] * (len(header) - 1)]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from cmcts.errors import InvalidInput
+from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.exact.finite import STATE_LIMIT
 from cmcts.exact.optimum import Optimum, solve_model
 from cmcts.tasks.task import Task
 
-__all__ = ["Optimum", "optimum", "solve_task"]
+__all__ = ["Optimum", "least_optimum", "optimum", "solve_task"]
 
 
 def solve_task(task: Task, budget: ArrayLike | None = None, state_limit: int = STATE_LIMIT) -> Optimum:
@@ -23,6 +24,21 @@ def solve_task(task: Task, budget: ArrayLike | None = None, state_limit: int = S
     if task.optimum is not None:
         return task.optimum(model, limits, task.discount)
     return solve_model(model, limits, task.discount, state_limit)
+
+
+def least_optimum(task: Task) -> Optimum | None:
+    """The optimum at the least budget that can be kept, which costs what cannot be avoided; None if it is not known.
+
+    What a budget buys is its optimum minus this one.
+    """
+    nothing = [0.0] * task.model.cost_count
+    try:
+        try:
+            return solve_task(task, nothing)
+        except InfeasibleBudget as error:
+            return solve_task(task, error.least)
+    except InvalidInput:  # the least budgets of several constraints need not be possible together
+        return None
 
 
 def optimum(task: Task, budget: ArrayLike | None = None) -> Optimum | None:

@@ -15,8 +15,8 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator
-from functools import reduce
 from importlib.metadata import EntryPoint, entry_points
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,7 +46,8 @@ def load_object(reference: str) -> Any:
         raise InvalidInput(f"expected FILE.py:NAME or MODULE:NAME, such as my_project.py:task, got {reference!r}")
     module = _file(Path(place)) if place.endswith(".py") else _module(place)
     try:
-        return reduce(getattr, attribute.split("."), module)
+        # `pkgutil.resolve_name` would not do for files: one with a dash in its name is no module to it.
+        return attrgetter(attribute)(module)
     except AttributeError:
         public = sorted(name for name in vars(module) if not name.startswith("_"))
         raise InvalidInput(f"expected {place} to define {attribute!r}, got only {', '.join(public)}") from None
