@@ -19,6 +19,7 @@ import hashlib
 import secrets
 import types as python_types
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,9 +187,51 @@ def content_type(label: str, functions: Mapping[str, Function], params: object) 
 def _jitted(function: Function) -> Function:
     if isinstance(function, Dispatcher) and function.py_func.__module__.partition(".")[0] == "cmcts":
         return function
-    # Users' functions may allocate: options that are not set here would be inherited from the kernel that calls them.
-    options = {"_nrt": True, "forceinline": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
-    return njit(**options)(python_function(function))  # type: ignore[no-any-return]
+    return _checked(python_function(function))
+
+
+# Users' functions may allocate: options that are not set here would be inherited from the kernel that calls them. And
+# they may be wrong: an index out of range must be an error, not somebody else's memory.
+_USERS_OPTIONS = {
+    "_nrt": True,
+    "forceinline": True,
+    "no_cfunc_wrapper": True,
+    "no_cpython_wrapper": True,
+    "boundscheck": True,
+}
+_CALLED_FROM_PYTHON = {"boundscheck": True}
+_CHECKED: dict[tuple[Function, int], Function] = {}
+
+
+def _checked(source: Function, options: dict[str, bool] = _USERS_OPTIONS) -> Function:
+    """A user's function compiled with bounds checked, and so the `njit` helpers that it finds among its globals."""
+    key = (source, id(options))
+    if key not in _CHECKED:
+        _CHECKED[key] = njit(**options)(source)  # for helpers that call themselves, or each other
+        twin = _with_other_helpers(source, _users_dispatcher, partial(_checked, options=options))
+        _CHECKED[key] = njit(**options)(twin)
+    return _CHECKED[key]
+
+
+_PLAIN: dict[Function, Function] = {}
+
+
+def plain(function: Function) -> Function:
+    """A user's function as plain Python, its `njit` helpers compiled with bounds checked.
+
+    Numba's own way would call the helpers as they are, and an index out of range would read somebody else's memory.
+    """
+    source = python_function(function)
+    if not isinstance(source, python_types.FunctionType) or source.__module__.partition(".")[0] == "cmcts":
+        return source
+    if source not in _PLAIN:
+        compiled = partial(_checked, options=_CALLED_FROM_PYTHON)
+        _PLAIN[source] = _with_other_helpers(source, _users_dispatcher, compiled)
+    return _PLAIN[source]
+
+
+def _users_dispatcher(value: Any) -> bool:
+    return isinstance(value, Dispatcher) and value.py_func.__module__.partition(".")[0] not in {*_TRUSTED, "cmcts"}
 
 
 def _forward(name: str) -> None:
@@ -230,13 +273,29 @@ def uncompiled(kernel: Function) -> Function:
     if not isinstance(source, python_types.FunctionType):
         return source
     if source not in _TWINS:
-        namespace = dict(source.__globals__)
-        twin = python_types.FunctionType(
-            source.__code__, namespace, source.__name__, source.__defaults__, source.__closure__
-        )
-        _TWINS[source] = twin
-        for name in source.__code__.co_names:
-            value = namespace.get(name)
-            if isinstance(value, Dispatcher) and value.py_func.__module__.partition(".")[0] == "cmcts":
-                namespace[name] = uncompiled(value)
+        _TWINS[source] = _with_other_helpers(source, _librarys_dispatcher, uncompiled)
     return _TWINS[source]
+
+
+def _librarys_dispatcher(value: Any) -> bool:
+    return isinstance(value, Dispatcher) and value.py_func.__module__.partition(".")[0] == "cmcts"
+
+
+def _with_other_helpers(source: Any, concerned: Callable[[Any], bool], other: Callable[[Function], Function]) -> Any:
+    """A copy of a function in whose globals each helper that is `concerned` is replaced by its `other` version."""
+    namespace = dict(source.__globals__)
+    twin = python_types.FunctionType(
+        source.__code__, namespace, source.__name__, source.__defaults__, source.__closure__
+    )
+    twin.__kwdefaults__ = source.__kwdefaults__
+    twin.__module__, twin.__qualname__ = source.__module__, source.__qualname__
+    for name in _names(source.__code__):
+        if concerned(namespace.get(name)):
+            namespace[name] = other(python_function(namespace[name]))
+    return twin
+
+
+def _names(code: python_types.CodeType) -> set[str]:
+    """The names that a function looks up, in its inner functions as well."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, python_types.CodeType))
+    return set(code.co_names).union(*map(_names, inner))

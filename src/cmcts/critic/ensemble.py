@@ -100,7 +100,8 @@ def _dense(params, layer, member, scratch, source, relu):
             y[j] += (x0 * w0[j] + x1 * w1[j]) + (x2 * w2[j] + x3 * w3[j])
     if relu:
         for j in range(outputs):
-            y[j] = max(y[j], np.float32(0.0))
+            # Not max(y, 0), which may turn what is not a number into 0: an overflow must be seen in the end.
+            y[j] = np.float32(0.0) if y[j] < np.float32(0.0) else y[j]
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,7 @@ import numpy as np
 from numba import config, typeof, types
 from numpy.typing import ArrayLike, NDArray
 
-from cmcts.compilation.content import Function, content_type, python_function
+from cmcts.compilation.content import Function, content_type, plain
 from cmcts.compilation.verdict import Verdict, first_fault, params_fault
 from cmcts.errors import InvalidInput, ModelError, expect
 from cmcts.random import stream
@@ -219,13 +219,13 @@ class Model:
         """A start state, drawn by the model with a seed or a stream."""
         state = np.zeros(self.state_size)
         with np.errstate(over="ignore"):
-            python_function(self.start)(self.params, stream(seed), state)
+            self.uncompiled.start(self.params, stream(seed), state)
         return state
 
     def legal(self, state: ArrayLike) -> NDArray[np.int64]:
         """The legal actions of a state, in the order in which the model lists them."""
         out = np.zeros(self.action_count, np.int64)
-        count = int(python_function(self.legal_actions)(self.params, np.asarray(state, np.float64), out))
+        count = int(self.uncompiled.legal_actions(self.params, np.asarray(state, np.float64), out))
         if not 0 <= count <= self.action_count or not ((out[:count] >= 0) & (out[:count] < self.action_count)).all():
             raise ModelError(
                 f"expected legal_actions of model {self.name!r} to write at most {self.action_count} actions from 0 to "
@@ -236,7 +236,7 @@ class Model:
     def feature_vector(self, state: ArrayLike) -> NDArray[np.float32]:
         """[F] what the critic sees of a state."""
         out = np.zeros(self.feature_count, np.float32)
-        python_function(self.features)(self.params, np.asarray(state, np.float64), out)
+        self.uncompiled.features(self.params, np.asarray(state, np.float64), out)
         return out
 
     def compile_fault(self) -> str:
@@ -261,20 +261,9 @@ class Model:
     @cached_property
     def uncompiled(self) -> SimpleNamespace:
         """The functions a kernel calls, as plain Python even where they were decorated with `numba.njit`."""
-        return SimpleNamespace(**{name: python_function(getattr(self, name)) for name in KERNEL_FUNCTIONS})
+        return SimpleNamespace(**{name: plain(getattr(self, name)) for name in KERNEL_FUNCTIONS})
 
     @property
     def compiles(self) -> bool:
         """False once Numba has failed on this model, or if it is not to be tried."""
         return self.compilable and not self.verdict.fault
-
-    def raise_fault(self, fault: NDArray[np.float64]) -> None:
-        """Turn what a kernel noted about a bad step into an error: [1 + state_size + 2 + cost_count] numbers."""
-        state = fault[1 : 1 + self.state_size]
-        action, reward = int(fault[1 + self.state_size]), fault[2 + self.state_size]
-        costs = fault[3 + self.state_size :]
-        raise ModelError(
-            f"expected model {self.name!r} to return a finite reward, finite costs >= 0 and a finite next state, got "
-            f"reward {reward} and costs {costs.tolist()} for action {self.action_name(action)} in state "
-            f"{state.tolist()}"
-        )

@@ -15,7 +15,6 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.compilation.content import python_function
 from cmcts.errors import InvalidInput, expect
 from cmcts.model.from_env import Moment, Simulator, single
 from cmcts.model.interface import Model
@@ -34,8 +33,7 @@ class ModelWorld(gym.Env[NDArray[np.float64], np.int64]):
         self.render_mode = render_mode
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, (model.state_size,), np.float64)
         self.action_space = gym.spaces.Discrete(model.action_count)
-        self._step = python_function(model.step)
-        self._start = python_function(model.start)
+        self._step, self._start = model.uncompiled.step, model.uncompiled.start
         self._rng = np.zeros(1, np.uint64)
         self._state = np.zeros(model.state_size)
         self._next = np.zeros(model.state_size)

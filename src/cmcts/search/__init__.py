@@ -1,6 +1,7 @@
 """The search: one tree, four phases, written once for every planner.
 
 tree.py       the arrays of a search tree
+faults.py     what is noted when a model or a critic breaks its contract
 workspace.py  what one search writes to besides its tree, and a memo of what the critic said
 pruning.py    which actions are unsafe
 kernels.py    select, expand, rollout, backup

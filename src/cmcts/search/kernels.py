@@ -5,7 +5,8 @@ A simulation walks down from the root by UCT (`select`), adds the first state it
 discounted reward and costs into every action on the path (`backup`). Actions may have several outcomes: a child is
 found by its state, and the reward and costs that are backed up are those that were sampled.
 
-Kernels allocate nothing and raise nothing. Python validates before, and turns a noted fault into an error after.
+Kernels allocate nothing and raise nothing. Python validates before, and turns a noted fault (faults.py) into an error
+after.
 """
 
 from __future__ import annotations
@@ -18,6 +19,17 @@ import numpy as np
 from cmcts.compilation.content import entry_point
 from cmcts.compilation.content import inner_kernel as kernel
 from cmcts.random import below, stratify
+from cmcts.search.faults import (
+    ACTION,
+    COUNT,
+    CRITIC,
+    FEATURES,
+    ROLLOUT_ACTION,
+    STEP,
+    count_legal_actions,
+    is_finite,
+    note_fault,
+)
 from cmcts.search.pruning import (
     ROUNDING,
     charge_expected,
@@ -62,35 +74,12 @@ def take_step(model, params, state, action, rng, next_state, scale, account, wor
     """`model.step`, its costs charged to `account` at `scale`; a reward or cost that cannot be is noted as a fault."""
     reward, terminal = model.step(params, state, action, rng, next_state, work.costs)
     if not math.isfinite(reward):
-        note_fault(state, action, reward, work)
+        note_fault(STEP, state, action, reward, work.costs, work.fault)
     for m in range(account.shape[0]):
         if not 0.0 <= work.costs[m] < math.inf:
-            note_fault(state, action, reward, work)
+            note_fault(STEP, state, action, reward, work.costs, work.fault)
         account[m] += scale * work.costs[m]
     return reward, terminal
-
-
-@kernel
-def is_finite(state):
-    """Whether a model may be asked about this state: it may index with it."""
-    for k in range(state.shape[0]):
-        if not math.isfinite(state[k]):
-            return False
-    return True
-
-
-@kernel
-def note_fault(state, action, reward, work):
-    """Keep the first bad step for the error message."""
-    if work.fault[0] == 0.0:
-        size = state.shape[0]
-        work.fault[0] = 1.0
-        for k in range(size):
-            work.fault[1 + k] = state[k]
-        work.fault[1 + size] = action
-        work.fault[2 + size] = reward
-        for m in range(work.costs.shape[0]):
-            work.fault[3 + size + m] = work.costs[m]
 
 
 @kernel
@@ -201,7 +190,7 @@ def select(model, params, tree, multipliers, rules, work, rng):
         depth += 1
         if child == NO_NODE:
             if not is_finite(work.state):
-                note_fault(tree.states[node], action, reward, work)
+                note_fault(STEP, tree.states[node], action, reward, work.costs, work.fault)
                 terminal = True
             if tree.count[0] < tree.parent.shape[0]:
                 child = add_node(tree, work.state, node, action, depth, terminal, reward, work.costs, work.path_costs)
@@ -216,7 +205,7 @@ def expand(model, params, critic, critic_params, tree, node, budget, rules, work
     constraints = budget.shape[0]
     for action in range(actions):
         tree.action_visits[node, action] = ILLEGAL
-    count = model.legal_actions(params, tree.states[node], work.legal)
+    count = count_legal_actions(model, params, tree.states[node], work)
     for k in range(count):
         action = work.legal[k]
         tree.action_visits[node, action] = 0
@@ -227,6 +216,8 @@ def expand(model, params, critic, critic_params, tree, node, budget, rules, work
     tree.expanded[node] = count > 0
     if rules.use_critic and count > 0:
         model.features(params, tree.states[node], work.features)
+        if not is_finite(work.features):
+            note_fault(FEATURES, tree.states[node], 0, 0.0, work.costs, work.fault)
         critic.predict(critic_params, work.features, work.scratch, tree.critic_mean[node], tree.critic_sigma[node])
         find_floors(model, params, tree.states[node], count, rules, work, rng)
         if rules.expected_accounting:
@@ -241,7 +232,7 @@ def overrun(model, params, state, action, slot, leaf_depth, scale, budget, rules
     In units of the cost scale, for the constraint that it exceeds most; at most 0 if it can be paid for. The step's
     cost is what is expected now, or what the critic expects it to cost in the end if rollouts are guarded.
     """
-    immediate_costs(model, params, state, action, rules, rng, work.sample_state, work.costs, work.floor)
+    immediate_costs(model, params, state, action, rules, rng, work.sample_state, work.costs, work.floor, work.fault)
     constraints = budget.shape[0]
     worst = -math.inf
     for m in range(constraints):
@@ -250,6 +241,8 @@ def overrun(model, params, state, action, slot, leaf_depth, scale, budget, rules
             mean = np.float64(work.memo.mean[slot, action * constraints + m])
             sigma = np.float64(work.memo.sigma[slot, action * constraints + m])
             prediction = lowered(mean, sigma, prediction, work.cost_scale[m], rules)
+            if prediction == math.inf:
+                note_fault(CRITIC, state, action, mean, work.costs, work.fault)
         total = work.path_costs[m] + work.discounts[leaf_depth] * (work.spent[m] + scale * prediction)
         worst = max(worst, (total - budget[m]) / work.cost_scale[m])
     return worst
@@ -265,23 +258,30 @@ def thrifty_action(model, params, critic, critic_params, state, leaf_depth, scal
     slot = 0
     if rules.guarded_rollout:
         slot = remembered(model, params, critic, critic_params, state, work)
+    count = -1  # not asked for yet
     best, least = NO_NODE, math.inf
-    if rules.own_rollout:
-        best = model.rollout_action(params, state, rng)
-        least = overrun(model, params, state, best, slot, leaf_depth, scale, budget, rules, work, rng)
-        if least <= ROUNDING:
-            return best
-    count = model.legal_actions(params, state, work.legal)
-    while count > 0:
-        pick = below(rng, count)
-        action = work.legal[pick]
+    first = rules.own_rollout  # its guess is looked at first, the others in random order
+    while first or count != 0:
+        if first:
+            action = model.rollout_action(params, state, rng)
+            if not 0 <= action < work.legal.shape[0]:
+                note_fault(ROLLOUT_ACTION, state, 0, action, work.costs, work.fault)
+                return NO_NODE
+            first = False
+        else:
+            if count < 0:
+                count = count_legal_actions(model, params, state, work)
+                if count == 0:
+                    break
+            pick = below(rng, count)
+            action = work.legal[pick]
+            count -= 1
+            work.legal[pick] = work.legal[count]
         over = overrun(model, params, state, action, slot, leaf_depth, scale, budget, rules, work, rng)
         if over <= ROUNDING:
             return action
         if over < least - ROUNDING:
             best, least = action, over
-        count -= 1
-        work.legal[pick] = work.legal[count]
     return best
 
 
@@ -295,11 +295,18 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
     state, next_state = work.rollout_state, work.next_state
     for k in range(state.shape[0]):
         state[k] = work.state[k]
-    action, reward = NO_NODE, 0.0
+    action, reward, actions = NO_NODE, 0.0, work.legal.shape[0]
     if not (rules.thrifty_rollout or rules.own_rollout):
         # Uniform rollouts are the longest: a loop of their own, without the tests below, makes them 3 % faster.
         for _ in range(leaf_depth, rules.horizon):
-            action = work.legal[below(rng, model.legal_actions(params, state, work.legal))]
+            count = model.legal_actions(params, state, work.legal)
+            if not 0 < count <= actions:
+                note_fault(COUNT, state, 0, count, work.costs, work.fault)
+                break
+            action = work.legal[below(rng, count)]
+            if not 0 <= action < actions:
+                note_fault(ACTION, state, 0, action, work.costs, work.fault)
+                break
             reward, terminal = take_step(model, params, state, action, rng, next_state, scale, work.spent, work)
             total += scale * reward
             state, next_state = next_state, state
@@ -314,8 +321,13 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
                 action = thrifty_action(
                     model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng
                 )
+                if action == NO_NODE:
+                    break
             else:
                 action = model.rollout_action(params, state, rng)
+                if not 0 <= action < actions:
+                    note_fault(ROLLOUT_ACTION, state, 0, action, work.costs, work.fault)
+                    break
             reward, terminal = take_step(model, params, state, action, rng, next_state, scale, work.spent, work)
             total += scale * reward
             state, next_state = next_state, state
@@ -324,7 +336,7 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
             scale *= rules.discount
     # Only the last state is looked at: what is not finite mostly stays so, and a look at every step costs 5 % of speed.
     if not is_finite(state):
-        note_fault(next_state, action, reward, work)
+        note_fault(STEP, next_state, action, reward, work.costs, work.fault)
     return total
 
 

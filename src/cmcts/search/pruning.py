@@ -50,6 +50,7 @@ import numpy as np
 from cmcts.compilation.content import entry_point
 from cmcts.compilation.content import inner_kernel as kernel
 from cmcts.errors import expect
+from cmcts.search.faults import CRITIC, EXPECTED_COSTS, count_legal_actions, note_fault
 from cmcts.search.tree import PRUNED, ROOT
 from cmcts.search.workspace import remembered
 
@@ -90,25 +91,32 @@ class PruningSettings:
 
 
 @kernel
-def immediate_costs(model, params, state, action, rules, rng, next_state, costs, out):
+def immediate_costs(model, params, state, action, rules, rng, next_state, costs, out, fault):
     """E[c(s, a)] into `out`: what the model says, or the mean of a few sampled steps."""
     if rules.has_expected_costs:
         model.expected_costs(params, state, action, out)
-        return
-    for m in range(out.shape[0]):
-        out[m] = 0.0
-    for _ in range(rules.cost_samples):
-        model.step(params, state, action, rng, next_state, costs)
+    else:
         for m in range(out.shape[0]):
-            out[m] += costs[m] / rules.cost_samples
+            out[m] = 0.0
+        for _ in range(rules.cost_samples):
+            model.step(params, state, action, rng, next_state, costs)
+            for m in range(out.shape[0]):
+                out[m] += costs[m] / rules.cost_samples
+    for m in range(out.shape[0]):
+        if not 0.0 <= out[m] < math.inf:
+            note_fault(EXPECTED_COSTS, state, action, 0.0, out, fault)
+            out[m] = math.inf
 
 
 @kernel
 def lowered(mean, sigma, floor, cost_scale, rules):
     """The prediction that is compared with the budget: the floor alone if the ensemble is unsure.
 
-    By expected accounting the floor is lowered as well, because what is compared is also what is charged.
+    By expected accounting the floor is lowered as well, because what is compared is also what is charged. What is not
+    finite is unsafe: an infinite prediction exceeds every budget.
     """
+    if not (math.isfinite(mean) and math.isfinite(sigma)):
+        return math.inf
     sure = sigma <= rules.sigma_max * cost_scale
     tolerance, free = rules.tolerance * cost_scale, FREE * cost_scale
     if rules.expected_accounting:
@@ -119,19 +127,21 @@ def lowered(mean, sigma, floor, cost_scale, rules):
     return max(mean - (max(tolerance, free) if mean <= free else tolerance), floor)
 
 
-@kernel
+@entry_point  # not inlined: it is large, and needed in several places
 def find_floors(model, params, state, count, rules, work, rng):
     """The least that each of the `count` legal actions in `work.legal` can be predicted to cost, into `work.floors`."""
     constraints = work.costs.shape[0]
     for k in range(count):
         action = work.legal[k]
         if rules.cost_floor:
-            immediate_costs(model, params, state, action, rules, rng, work.sample_state, work.costs, work.floor)
+            immediate_costs(
+                model, params, state, action, rules, rng, work.sample_state, work.costs, work.floor, work.fault
+            )
         for m in range(constraints):
             work.floors[action * constraints + m] = work.floor[m] if rules.cost_floor else -math.inf
 
 
-@kernel
+@entry_point
 def charge_expected(tree, node, count, rules, work):
     """C_path of `node` by expected accounting: C_path(s') = C_path(s) + gamma^t (Q(s, a) - gamma V(s')).
 
@@ -164,12 +174,12 @@ def settle(tree, parent, action, work):
         work.path_costs[m] = tree.path_costs[parent, m] + before * expected - now * work.least[m]
 
 
-@kernel
+@entry_point
 def least_charges(model, params, critic, critic_params, state, rules, work, rng):
     """V(s) of a state that is not in the tree, as expected accounting has it, into `work.least`."""
     constraints = work.costs.shape[0]
     slot = remembered(model, params, critic, critic_params, state, work)
-    count = model.legal_actions(params, state, work.legal)
+    count = count_legal_actions(model, params, state, work)
     find_floors(model, params, state, count, rules, work, rng)
     for m in range(constraints):
         work.least[m] = math.inf
@@ -177,6 +187,8 @@ def least_charges(model, params, critic, critic_params, state, rules, work, rng)
             column = work.legal[k] * constraints + m
             mean, sigma = np.float64(work.memo.mean[slot, column]), np.float64(work.memo.sigma[slot, column])
             charge = lowered(mean, sigma, work.floors[column], work.cost_scale[m], rules)
+            if charge == math.inf:
+                note_fault(CRITIC, state, work.legal[k], mean, work.costs, work.fault)
             work.least[m] = min(work.least[m], charge)
 
 
@@ -199,6 +211,8 @@ def prune(tree, node, count, budget, rules, work):
             mean, sigma = np.float64(tree.critic_mean[node, column]), np.float64(tree.critic_sigma[node, column])
             floor, left = work.floors[column], budget[m] - tree.path_costs[node, m]
             prediction = lowered(mean, sigma, floor, work.cost_scale[m], rules)
+            if prediction == math.inf:
+                note_fault(CRITIC, tree.states[node], action, mean, work.costs, work.fault)
             if scale * prediction - left > ROUNDING * work.cost_scale[m]:
                 pruned_by |= 1 << m
             if rules.fallback == LOWEST_PESSIMISTIC:
@@ -222,7 +236,7 @@ def reprune(model, params, tree, budget, rules, work, rng):
     for node in range(tree.count[0]):
         if not tree.expanded[node]:
             continue
-        count = model.legal_actions(params, tree.states[node], work.legal)
+        count = count_legal_actions(model, params, tree.states[node], work)
         for k in range(count):
             if tree.action_visits[node, work.legal[k]] == PRUNED:
                 tree.action_visits[node, work.legal[k]] = np.int32(0)

@@ -19,6 +19,7 @@ from cmcts.errors import InvalidInput, ModelError
 from cmcts.model.interface import Model
 from cmcts.random import Stream, next_uint64
 from cmcts.search import kernels, pruning
+from cmcts.search.faults import fault_message
 from cmcts.search.kernels import Rules
 from cmcts.search.tree import NO_NODE, ROOT, Tree, add_node, allocate, find_child, reroot
 from cmcts.search.workspace import workspace
@@ -149,6 +150,7 @@ class SearchSession:
                 pruning.reprune,
                 (self.model, self.model.params, self.tree, self.budget, self.rules, self.work, self.rng),
             )
+            self._raise_fault()
         return True
 
     def _set(self, budget: NDArray[np.float64], multipliers: NDArray[np.float64], rng: Stream) -> None:
@@ -176,8 +178,7 @@ class SearchSession:
             self.iterations + iterations,
         )
         self._call(kernels.run, arguments)
-        if self.work.fault[0]:
-            self.model.raise_fault(self.work.fault)
+        self._raise_fault()
         self.iterations += iterations
 
     def least_charges(self, state: NDArray[np.float64], rng: Stream) -> NDArray[np.float64]:
@@ -187,6 +188,7 @@ class SearchSession:
             _least_charges(
                 model.uncompiled, model.params, critic.uncompiled, critic.params, state, self.rules, self.work, rng
             )
+        self._raise_fault()
         return self.work.least.copy()
 
     def immediate_costs(self, state: NDArray[np.float64], action: int, rng: Stream) -> NDArray[np.float64]:
@@ -203,16 +205,30 @@ class SearchSession:
                 work.sample_state,
                 work.costs,
                 work.floor,
+                work.fault,
             )
+        self._raise_fault()
         return work.floor.copy()
+
+    def _raise_fault(self) -> None:
+        """What a kernel noted about a model or critic that broke its contract, as an error."""
+        if self.work.fault[0]:
+            message = fault_message(self.model, self.work.fault)
+            self.work.fault[0] = 0.0
+            raise ModelError(message)
 
     def _call(self, kernel: Function, arguments: tuple[Any, ...]) -> None:
         if not config.DISABLE_JIT and self.model.compiles and self.critic.compiles:
+            compiled: Any = compiled_for(kernel, self.model, self.critic)
             try:
-                given = (self._portable.get(id(argument), argument) for argument in arguments)
-                compiled_for(kernel, self.model, self.critic)(*given)
+                compiled(*(self._portable.get(id(argument), argument) for argument in arguments))
                 return
-            except Exception:  # Numba also raises ValueError and others; what it can compile is raised again
+            except Exception as error:  # Numba also raises ValueError and others
+                if compiled.signatures:  # it was compiled, so this is what a user's function raised
+                    raise ModelError(
+                        f"simulating model {self.model.name!r} raised {type(error).__name__}: {error}; uncompiled "
+                        "(NUMBA_DISABLE_JIT=1) it says where, and `cmcts check` may find it"
+                    ) from error
                 if fault := self.model.compile_fault():
                     self.model.verdict.condemn(fault)
                 elif fault := self.critic.compile_fault():
@@ -221,7 +237,7 @@ class SearchSession:
                     raise
         plain = {id(self.model): self.model.uncompiled, id(self.critic): self.critic.uncompiled}
         try:
-            with np.errstate(over="ignore"):  # unsigned arithmetic is meant to wrap
+            with np.errstate(over="ignore", invalid="ignore"):  # integers are meant to wrap, and faults are noted
                 uncompiled(kernel)(*(plain.get(id(argument), argument) for argument in arguments))
         except (InvalidInput, ModelError):
             raise

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.compilation.content import inner_kernel as kernel
+from cmcts.compilation.content import entry_point
+from cmcts.search.faults import FEATURES, is_finite, note_fault
 
 
 class Memo(NamedTuple):
@@ -41,7 +42,7 @@ def memo(state_size: int, outputs: int) -> Memo:
     )
 
 
-@kernel
+@entry_point  # not inlined: the critic is large, and its calls are long
 def remembered(model, params, critic, critic_params, state, work):
     """The slot of `work.memo` with the critic's outputs for `state`, evaluated now if it is not there."""
     table = work.memo
@@ -59,6 +60,8 @@ def remembered(model, params, critic, critic_params, state, work):
         for k in range(state.shape[0]):
             table.states[slot, k] = state[k]
         model.features(params, state, work.features)
+        if not is_finite(work.features):
+            note_fault(FEATURES, state, 0, 0.0, work.costs, work.fault)
         critic.predict(critic_params, work.features, work.scratch, table.mean[slot], table.sigma[slot])
     return slot
 
@@ -88,7 +91,7 @@ class Workspace(NamedTuple):
     path_actions: NDArray[np.int64]  # [H + 1]
     path_rewards: NDArray[np.float64]  # [H + 1]
     path_step_costs: NDArray[np.float64]  # [H + 1, M]
-    fault: NDArray[np.float64]  # [3 + S + M] a flag, then state, action, reward and costs of a bad step
+    fault: NDArray[np.float64]  # [3 + S + M] what broke (0: nothing), then state, action, value and costs
 
 
 def workspace(
