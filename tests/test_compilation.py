@@ -101,6 +101,8 @@ def test_equal_content_has_an_equal_digest():
         pytest.param(lambda: build(SOURCE.replace("default=5", "default=6")), id="a default"),
         pytest.param(lambda: build(SOURCE.replace("for k in (1, 2)", "for k in (1, 3)")), id="an inner constant"),
         pytest.param(lambda: build(SOURCE.replace("100.0", "200.0")), id="an njit helper"),
+        pytest.param(lambda: build(SOURCE.replace("@njit", "@njit(fastmath=True)")), id="a helper's options"),
+        pytest.param(lambda: build(SOURCE.replace("default=5", "*, default=5")), id="a default that is keyword-only"),
         pytest.param(lambda: build(helpers=HELPERS.replace("x + FAR", "x - FAR")), id="module.helper"),
         pytest.param(lambda: build(helpers=HELPERS.replace("1000.0", "2000.0")), id="a constant of module.helper"),
         pytest.param(lambda: build(deep="def deeper(x):\n    return 8.0\n"), id="package.module.helper"),
@@ -578,3 +580,9 @@ def test_settings_do_not_change_the_compiled_signature():
     search = SearchSettings(exploration=1, widening_factor=1, widening_power=1)
     CMCTS(model, critic, search, PruningSettings(sigma_max=1, tolerance=0)).plan([0, 0], 1, iterations=np.int64(5))
     assert len(compiled_for(run, model, critic).signatures) == before
+
+
+def test_keyword_only_defaults_are_part_of_the_content():
+    keyword = SOURCE.replace("default=5", "*, default=5")
+    assert digest([build(keyword)]) == digest([build(keyword)])
+    assert digest([build(keyword)]) != digest([build(keyword.replace("default=5", "default=6"))])

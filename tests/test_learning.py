@@ -7,6 +7,7 @@ jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
 from cmcts.critic.ensemble import ensemble as kernel_ensemble  # noqa: E402
+from cmcts.training import learning  # noqa: E402
 from cmcts.training.learning import (  # noqa: E402
     Batch,
     CriticSettings,
@@ -164,3 +165,25 @@ def test_fit_follows_from_the_seed():
     for (weights, _), (same, _), (different, _) in zip(first, again, other, strict=True):
         np.testing.assert_array_equal(weights, same)
         assert (weights != different).any()
+
+
+def test_a_fit_on_more_data_is_not_traced_again(monkeypatch):
+    """Data grows from round to round; until the padding doubles, the compiled update serves."""
+    traces = []
+    original = learning.make_optimiser
+    monkeypatch.setattr(learning, "make_optimiser", lambda *settings: traces.append(settings) or original(*settings))
+    settings = CriticSettings(members=2, hidden=(3,), steps=5, batch=4)
+    for rows in (70, 90, 128):
+        rng = np.random.default_rng(rows)
+        features = rng.random((rows, 4), np.float32)
+        batch = Batch(
+            features=features,
+            actions=rng.integers(0, 2, rows).astype(np.int32),
+            costs=rng.random((rows, 1), np.float32),
+            next_features=features,
+            next_actions=np.zeros(rows, np.int32),
+            next_legal=np.ones((rows, 2), np.bool_),
+            continues=np.ones(rows, np.float32),
+        )
+        fit(batch, settings, 2, 0.9, seed=0)
+    assert len(traces) == 3 + 1, "each fit makes an optimiser, and the update was traced once"

@@ -7,12 +7,13 @@ import json
 import numpy as np
 import pytest
 
+from cmcts.critic.ensemble import immediate_costs_only
 from cmcts.errors import InvalidInput
 from cmcts.planning.monitor import SafetyMonitor
 from cmcts.planning.planners import CMCTS, PenalizedMCTS
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
-from models import TableParams, lookup_critic, table_model
+from models import TableParams, climb_model, lookup_critic, table_model
 
 SAFE, COSTLY, TRAP = 0, 1, 2
 
@@ -101,3 +102,29 @@ def test_only_a_planner_with_a_critic_can_judge():
         SafetyMonitor(PenalizedMCTS(critical.model, 1.0), lambda state: 0, 1.0)
     with pytest.raises(InvalidInput, match="expected a policy that is a function or has predict, got 7"):
         SafetyMonitor(critical, 7, 1.0)
+
+
+def test_a_monitor_judges_as_its_planner_would():
+    """Immediate costs are sampled here, eight at a time: judged by one stream and planned by another, they differ."""
+    model = climb_model()  # it does not say what a step costs on average
+    model.verdict.fault = "run uncompiled: it is not worth a compilation"
+    planner = CMCTS(model, immediate_costs_only(model), SearchSettings(discount=0.9, horizon=4, cost_samples=8))
+    verdicts = set()
+    for seed in range(40):
+        monitor = SafetyMonitor(planner, lambda state: 0, budget=0.2, rng=seed, iterations=4)
+        planned = planner.plan([0.0], 0.2, iterations=4, rng=seed)
+        monitor.act([0.0])
+        refused = bool(monitor.interventions)
+        assert refused == bool(planned.pruned[0]), seed
+        verdicts.add(refused)
+    assert verdicts == {True, False}, "the samples must decide differently"
+
+
+def test_a_monitor_does_not_draw_the_same_numbers_at_every_step():
+    model = climb_model()
+    model.verdict.fault = "run uncompiled: it is not worth a compilation"
+    planner = CMCTS(model, immediate_costs_only(model), SearchSettings(discount=0.9, horizon=4))
+    monitor = SafetyMonitor(planner, lambda state: 1, budget=5.0, rng=3, iterations=4)
+    before = monitor._agent.rng.copy()
+    monitor.act([0.0])
+    assert monitor._agent.rng[0] != before[0]

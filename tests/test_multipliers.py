@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from cmcts.errors import InvalidInput
+from cmcts.tasks.registry import make
 from cmcts.training.multipliers import Measurement, MultiplierSettings, next_multipliers
+from cmcts.training.paper import paper_settings
 
 BUDGET = np.array([1.0])
 
@@ -67,3 +69,25 @@ def test_constraints_move_independently():
 def test_settings_are_validated():
     with pytest.raises(InvalidInput, match="expected alpha0 > 0, got 0"):
         MultiplierSettings(alpha0=0)
+
+
+def test_measurements_in_the_wrong_order_do_not_repeat_one_midpoint():
+    """Noise says that 1 is enough and 4 is too low: the middle, 2.5, must not be tried for ever."""
+    settings = MultiplierSettings(rule="bracket", max_updates=20)
+    costs = {1.0: 0.8, 4.0: 1.1}  # what comes next is over the budget below 0.7 and within it above
+    past = measured(*costs.items())
+    tried = []
+    for _ in range(6):
+        moved, stop = next_multipliers(past, BUDGET, settings)
+        assert not stop
+        tried.append(float(moved[0]))
+        past += measured((tried[-1], 1.5 if tried[-1] < 0.7 else 0.8))
+    assert len(set(tried)) == len(tried), tried
+    assert abs(tried[-1] - 0.7) < 0.1
+
+
+def test_the_papers_settings_search_long_enough_for_epsilon_to_act():
+    settings = paper_settings(make("rocksample-7-8")).multiplier
+    assert settings.max_updates == 50
+    assert next_multipliers(measured(*[(8.0, 0.0)] * 49), BUDGET, settings)[1] == ""
+    assert next_multipliers(measured(*[(8.0, 0.0)] * 50), BUDGET, settings)[1] == "50 multipliers tried"

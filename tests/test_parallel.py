@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
@@ -46,3 +47,21 @@ def test_an_error_that_cannot_be_pickled_is_told_in_words():
 def test_a_killed_process_is_noticed():
     with pytest.raises(ModelError, match="a planning process was killed"):
         forked_map(lambda k: os._exit(9) if k == 1 else k, 2, 2)
+
+
+def test_an_error_ends_what_others_are_still_doing(tmp_path):
+    """A child that fails at once is heard of before the parent's share is done, and the other way round."""
+    for culprit in (0, 1):
+        done = tmp_path / f"culprit-{culprit}"
+        done.mkdir()
+
+        def work(k, culprit=culprit, done=done):
+            if k == culprit:
+                raise ModelError(f"number {k}")
+            time.sleep(0.05)
+            (done / str(k)).touch()
+            return k
+
+        with pytest.raises(ModelError, match=f"number {culprit}"):
+            forked_map(work, 200, 2)
+        assert len(list(done.iterdir())) < 50, "the other process went on with its share of 100"

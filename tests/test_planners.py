@@ -16,10 +16,13 @@ from cmcts.critic.ensemble import immediate_costs_only
 from cmcts.envs.rocksample.model import rocksample_model
 from cmcts.envs.safe_gridworld.model import safe_gridworld_model
 from cmcts.errors import InvalidInput, ModelError
-from cmcts.planning.mixtures import mixture_program, two_action_mixture
+from cmcts.model.tabular import TabularParams, tabular_model
+from cmcts.planning.agent import Agent
+from cmcts.planning.mixtures import mixture_program, two_action_mixture, worth_their_cost
 from cmcts.planning.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
 from cmcts.random import stream, streams
 from cmcts.search.settings import SearchSettings
+from cmcts.tasks.registry import make
 from conftest import compiled
 from models import TableParams, climb_model, linear_critic, random_ensemble, random_table, table_model
 
@@ -521,3 +524,84 @@ def test_legal_actions_that_no_array_has_room_for_are_refused(count, written):
     model = dataclasses.replace(climb_model(), legal_actions=legal_actions)
     with pytest.raises(ModelError, match="expected legal_actions of model 'climb' to write at most 2 actions"):
         PenalizedMCTS(model, 0.0).plan([0.0], 1.0, iterations=1)
+
+
+@pytest.mark.parametrize("name", ["model", "search", "critic", "pruning"])
+def test_settings_cannot_be_changed_behind_a_search(name):
+    """A search that waits for the next plan was made with them; a decision must not report others."""
+    planner = CMCTS(table_model(random_table(0)), immediate_costs_only(table_model(random_table(0))), SHORT)
+    before = getattr(planner, name)
+    with pytest.raises(AttributeError, match=f"expected {name} to be given to a new planner"):
+        setattr(planner, name, before)
+    assert getattr(planner, name) is before
+
+
+def roulette(rewards, costs, ends=1.0):
+    """One state; each action earns and costs what is said, and ends the episode with some probability."""
+    actions = len(rewards)
+    return tabular_model(
+        TabularParams(
+            successors=np.zeros((1, actions, 1), np.int64),
+            cumulative=np.full((1, actions, 1), 1.0 - ends),
+            rewards=np.array([rewards], np.float64),
+            costs=np.array(costs, np.float64).reshape(1, actions, 1),
+            start_cumulative=np.ones(1),
+        )
+    )
+
+
+@pytest.mark.parametrize("ties, entered", [("earn", 0.0), ("spend", 0.83)])
+def test_ccmcp_does_not_spend_on_ties(ties, entered):
+    """The last step: both actions earn 1, one of them costs 0.18, and 0.15 is left. Spending it gains nothing."""
+    planner = CCMCP(roulette([1.0, 1.0], [0.0, 0.18]), SHORT, CCMCPSettings(ties=ties))
+    decision = planner.plan([0.0], 0.15, iterations=400)
+    assert decision.probabilities[1] == pytest.approx(entered, abs=0.01)
+
+
+def test_ccmcp_still_mixes_what_earns_more():
+    """The dear action earns more for its cost: half of the budget's worth of it is taken, as before."""
+    planner = CCMCP(roulette([0.0, 1.0], [0.0, 1.0]), SHORT)
+    assert planner.plan([0.0], 0.5, iterations=2000).probabilities == pytest.approx([0.5, 0.5], abs=0.02)
+
+
+def test_ccmcp_drops_what_another_action_does_for_less_of_every_constraint():
+    rewards, noise = np.array([1.0, 1.0, 2.0, 1.0]), np.full(4, 0.1)
+    costs = np.array([[0.1, 0.1], [0.1, 0.2], [0.3, 0.3], [0.0, 0.4]])
+    # 1 costs more than 0 and earns the same; 2 earns more; 3 is cheaper in one constraint.
+    assert worth_their_cost(np.arange(4), rewards, costs, noise).tolist() == [0, 2, 3]
+
+
+def trap_model():
+    """A model that expects every step to cost 0.02."""
+
+    def expected_costs(params, state, action, out):
+        out[0] = 0.02
+
+    trap = dataclasses.replace(climb_model(), expected_costs=expected_costs)
+    trap.verdict.fault = "run uncompiled: it is not worth a compilation"
+    return trap
+
+
+@pytest.mark.parametrize("charge, left", [("expected", 0.13 / 0.9), ("larger", 0.13 / 0.9), ("paid", 0.15 / 0.9)])
+def test_ccmcp_charges_a_risk_that_did_not_strike(charge, left):
+    """A step into a trap that kills in one case of fifty, for 1: who survives has spent 0.02, whatever he was asked."""
+    planner = CCMCP(trap_model(), SearchSettings(discount=0.9, horizon=5), CCMCPSettings(charge=charge))
+    agent = Agent(planner, 0.15, iterations=5)
+    agent.act([0.0])
+    agent.override(0)
+    assert agent.observe(0.0) == pytest.approx([left])
+
+
+def test_ccmcp_charges_what_the_world_took_where_it_is_worse_than_the_model():
+    for charge, left in (("larger", 0.05 / 0.9), ("expected", 0.13 / 0.9)):
+        planner = CCMCP(trap_model(), SearchSettings(discount=0.9, horizon=5), CCMCPSettings(charge=charge))
+        agent = Agent(planner, 0.15, iterations=5)
+        agent.act([0.0])
+        agent.override(0)
+        assert agent.observe(0.1) == pytest.approx([left])
+
+
+def test_the_published_rules_have_a_name():
+    assert CCMCPSettings.published() == CCMCPSettings(ties="spend", charge="paid")
+    assert make("rocksample-7-8").ccmcp_settings.charge == "expected", "the belief model is exact"
+    assert make("safe-gridworld").ccmcp_settings.charge == "larger", "the planner does not know the wind"

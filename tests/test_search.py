@@ -460,3 +460,18 @@ def test_ending_and_going_on_in_the_same_state_are_two_outcomes():
     assert decision.reward_values[0] == pytest.approx(1 / 0.525, abs=0.06)
     children = np.flatnonzero(decision.tree.parent[: decision.tree_size] == ROOT)
     assert sorted(decision.tree.terminal[children]) == [False, True]
+
+
+@pytest.mark.parametrize("accounting", ["paid", "expected"])
+@pytest.mark.parametrize("search", [{}, {"thrifty_rollouts": True}, {"guarded_rollouts": True}])
+def test_a_full_tree_charges_as_one_with_room(accounting, search):
+    """Leaves that find no room are charged by the same accounting; the naive search has them as nodes of no tree."""
+    for seed in range(4):
+        model = table_model(random_table(seed, constraints=2))
+        pruning = PruningSettings(tolerance=0.05, accounting=accounting)
+        critic = random_ensemble(model, seed, scale=0.3, offset=0.3)
+        settings = dataclasses.replace(SHORT, **search)
+        session, _ = assert_search_is_naive(
+            CMCTS(model, critic, settings, pruning), [0.0, 0.0], [2.0, 2.0], seed, iterations=120, capacity=6
+        )
+        assert session.tree.count[0] == 6

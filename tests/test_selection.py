@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cmcts.training.selection import best_feasible, hopeless, is_feasible
+from cmcts.training.selection import best_feasible, confirmed, hopeless, is_feasible
 
 
 def evaluation(**figures):
@@ -39,3 +39,35 @@ def test_an_evaluation_that_cannot_matter_is_cut_short():
     assert not hopeless(spent, np.array([0.5]), 100, None)
     assert hopeless(spent, np.array([0.5]), 100, evaluation(reward_mean=9.0))
     assert not hopeless(spent, np.array([0.5]), 100, evaluation(reward_mean=4.0))
+
+
+def test_the_best_is_confirmed_and_the_next_one_tried_if_it_fails():
+    first, second, third = (evaluation(reward_mean=reward, round=k) for k, reward in enumerate((12.0, 9.0, 6.0)))
+    asked = []
+
+    def confirm(row, attempt):
+        asked.append((row["round"], attempt))
+        return evaluation(feasible=row is second, reward_mean=8.5, round=row["round"])
+
+    kept = confirmed([third, first, second], confirm, attempts=3)
+    assert asked == [(0, 0), (1, 1)]
+    assert (kept["round"], kept["reward_mean"]) == (1, 8.5), "only the fresh figures are kept"
+    assert confirmed([third, first, second], confirm, attempts=1) is None
+    assert confirmed([evaluation(feasible=False)], confirm, attempts=3) is None
+
+
+def test_a_lucky_choice_is_seen_through():
+    """24 candidates that spend 10 % too much, judged on 400 episodes: some pass by luck, hardly any passes twice."""
+    rng, budget, runs = np.random.default_rng(0), np.array([1.0]), 200
+
+    def judged(**figures):
+        costs = rng.gamma(0.2, 1.1 / 0.2, (400, 1))  # mean 1.1, standard deviation 2.46
+        return evaluation(feasible=is_feasible(costs, budget), reward_mean=rng.random(), **figures)
+
+    chosen = confirmed_too = 0
+    for _ in range(runs):
+        evaluations = [judged(round=k) for k in range(24)]
+        chosen += best_feasible(evaluations) is not None
+        confirmed_too += confirmed(evaluations, lambda row, attempt: judged(), attempts=3) is not None
+    assert chosen / runs > 0.5
+    assert confirmed_too / runs < 0.1

@@ -17,12 +17,13 @@ pytest.importorskip("jax")
 from cmcts.critic import bundle as bundles
 from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import Transitions
+from cmcts.exact.random_problems import random_problem
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.tasks.registry import make
 from cmcts.tasks.task import Task
 from cmcts.training.dataset import as_batch
-from cmcts.training.loop import Silence, train
+from cmcts.training.loop import Silence, stage_seed, train
 from cmcts.training.multipliers import MultiplierSettings
 from cmcts.training.paper import paper_settings
 from cmcts.training.run_folder import RunFolder
@@ -190,6 +191,67 @@ def test_no_feasible_critic_is_said_and_nothing_is_kept(tmp_path):
     outcome = train(task, settings, RunFolder.create(tmp_path / "run", run_config(task, settings)))
     assert outcome.bundle is None
     assert not (tmp_path / "run" / bundles.BUNDLE_FILE).exists()
+
+
+def test_no_two_stages_share_a_seed():
+    """To a SeedSequence a zero at the end is as good as none: a round's fit had the seed of its first gathering."""
+    words = [(), (1,), (1, 0), (1, 0, 0), (3, 0), (3,), (2,), (4, 0), (4,), (5, 0)]
+    assert len({stage_seed(7, *word) for word in words}) == len(words)
+
+
+def test_what_is_kept_was_confirmed_on_other_episodes(finished):
+    path, outcome = finished
+    history = RunFolder.open(path).history
+    chosen = [row for row in history if row["phase"] == "evaluate" and row["feasible"]]
+    confirmed = [row for row in history if row["phase"] == "confirm"]
+    assert confirmed[-1] == outcome.record
+    assert outcome.record["reward_mean"] not in [row["reward_mean"] for row in chosen]
+    assert bundles.load(path).training["reward_mean"] == outcome.record["reward_mean"]
+
+
+def test_a_critic_that_is_not_confirmed_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("cmcts.training.loop._Trainer.confirm", lambda self, row, attempt: {**row, "feasible": False})
+    settings = small_settings(max_rounds=1)
+    outcome = train(TASK, settings, begin(tmp_path / "run", settings))
+    assert outcome.bundle is None and outcome.looked_feasible
+    assert not (tmp_path / "run" / bundles.BUNDLE_FILE).exists()
+
+
+def test_a_task_in_other_units_is_trained_alike(tmp_path):
+    """Costs and budget times 1024: the same episodes, the same lambdas, a critic that says 1024 times as much."""
+    finals = []
+    for unit in (1.0, 1024.0):
+        problem = random_problem(3, "absorbing")
+        model = problem.model.with_params(costs=problem.model.params.costs * unit)
+        search = SearchSettings(discount=problem.discount, exploration=1.0, horizon=12)
+        task = Task("scaled", model, tuple((problem.budget * unit).tolist()), search=search)
+        settings = TrainingSettings.for_task(
+            task,
+            iterations=16,
+            steps_per_multiplier=100,
+            max_rounds=1,
+            evaluation_episodes=200,
+            tolerances=(0.05,),
+            critic=CriticSettings(hidden=(8,), steps=100, batch=32),
+            multiplier=MultiplierSettings(max_updates=3),
+        )
+        run = RunFolder.create(tmp_path / f"{unit:g}", run_config(task, settings))
+        train(task, settings, run)
+        (critic,) = (run.load(f"critics/{k:03d}.safetensors") for k in range(1))
+        finals.append((run.history, critic, unit))
+    (ours, critic, _), (theirs, scaled, unit) = finals
+    assert ours[0]["phase"] == "scale" and theirs[0]["cost_scale"] == [unit * s for s in ours[0]["cost_scale"]]
+    last = max(critic)
+    for name in critic:
+        factor = unit if name in (last, last.replace("weights", "biases")) else 1.0
+        np.testing.assert_array_equal(scaled[name], critic[name] * factor)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine["stage"] == other["stage"]
+        for name in ("reward_mean", "steps", "violations", "feasible", "loss", "episodes"):
+            assert mine.get(name) == other.get(name), (mine["stage"], name)
+        for name, factor in (("cost_means", unit), ("multipliers", 1 / unit)):
+            if name in mine:
+                assert [number * factor for number in mine[name]] == other[name]
 
 
 @pytest.mark.slow

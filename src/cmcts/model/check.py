@@ -77,7 +77,6 @@ class _Checker:
         self.functions: dict[str, Function] = {}
         self.rng = stream(seed)
         self.choices = np.random.default_rng(seed)
-        self.cost_checks = 0
 
     def note(self, name: str, kind: str, fault: str) -> None:
         self.faults.setdefault((name, kind), f"{name}: {fault}")

@@ -206,7 +206,8 @@ class _Trainer:
             search = dataclasses.replace(settings.search, thrifty_rollouts=thrifty)
             planner = PenalizedMCTS(self.model, multipliers, search)
         else:
-            planner = CMCTS(self.model, critic, settings.search, settings.pruning, multipliers)
+            pruning = dataclasses.replace(settings.pruning, accounting=settings.accountings[0])
+            planner = CMCTS(self.model, critic, settings.search, pruning, multipliers)
         block = 32
         parts: list[Transitions] = []
         episodes: list[Episodes] = []
