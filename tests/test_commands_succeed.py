@@ -72,7 +72,7 @@ def test_evaluate_prints_its_figures(capsys, monkeypatch, played):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    """Trainings of seconds: one round, few steps, a small network, and fewer episodes to judge it than settings allow."""
+    """Trainings of seconds: one round, few steps, a small network, and episodes of ten steps."""
     pytest.importorskip("jax")
     from cmcts.training import loop
     from cmcts.training.multipliers import MultiplierSettings
@@ -91,11 +91,11 @@ def hasty(monkeypatch):
             multiplier=MultiplierSettings(max_updates=2),
         )
 
-    def few_episodes(*arguments, episodes, **options):
-        return run_episodes(*arguments, episodes=min(episodes, 20), **options)
+    def short_episodes(planner, world, budget, **options):
+        return run_episodes(planner, lambda: world(max_steps=10), budget, **options)
 
     monkeypatch.setattr(TrainingSettings, "for_task", staticmethod(for_task))
-    monkeypatch.setattr(loop, "run_episodes", few_episodes)
+    monkeypatch.setattr(loop, "run_episodes", short_episodes)
 
 
 @compiled_only
