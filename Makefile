@@ -1,8 +1,8 @@
 # Each target installs what it needs on first use: Python >= 3.11 and make are enough.
 PYTHON ?= python3
 BIN := .venv/bin
-# Two processes for two cores. A file stays in one of them, and what its tests compile is compiled there.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# Two processes for two cores. A file stays in one of them, for its fixtures; tests/conftest.py says which go first.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: bundles demo test test-slow test-extras test-nojit check bench images docs docs-serve clean
 .DELETE_ON_ERROR:

@@ -19,6 +19,17 @@ settings.load_profile("cmcts")
 compiled = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 compiled_only = pytest.mark.skipif(not compiled, reason="about compiled code; NUMBA_DISABLE_JIT is set")
 
+# Files that take long go first, or one process would end with them alone. The first compiles what most others use;
+# those after it, which begin in another process meanwhile, need none of that.
+LONG = (
+    "test_search", "test_learning", "test_site", "test_pictures", "test_compilation", "test_training", "test_readme",
+    "test_commands_succeed", "test_accounting", "test_expectations", "test_random_problems", "test_examples",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+
 
 @pytest.fixture
 def slow_clock(monkeypatch):

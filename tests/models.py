@@ -173,7 +173,9 @@ def lookup(params, features, scratch, mean, sigma):
 
 
 def lookup_critic(model: Model, mean, sigma) -> SafetyCritic:
-    """mean and sigma [F, A*M]."""
+    """mean and sigma [F, A*M]. Where it is sure of all, an ensemble says the same, and is compiled for anyway."""
+    if not np.any(sigma):
+        return linear_critic(model, np.reshape(mean, (model.feature_count, model.action_count, model.cost_count)))
     params = LookupParams(np.asarray(mean, np.float32), np.asarray(sigma, np.float32))
     return SafetyCritic(lookup, params, model.feature_count, model.action_count, model.cost_count)
 

@@ -72,8 +72,9 @@ def test_evaluate_prints_its_figures(capsys, monkeypatch, played):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    """Trainings of seconds: one round, few steps, a small network."""
+    """Trainings of seconds: one round, few steps, a small network, and episodes of ten steps."""
     pytest.importorskip("jax")
+    from cmcts.training import loop
     from cmcts.training.multipliers import MultiplierSettings
     from cmcts.training.settings import CriticSettings, TrainingSettings
 
@@ -90,13 +91,17 @@ def hasty(monkeypatch):
             multiplier=MultiplierSettings(max_updates=2),
         )
 
+    def short_episodes(planner, world, budget, **options):
+        return run_episodes(planner, lambda: world(max_steps=10), budget, **options)
+
     monkeypatch.setattr(TrainingSettings, "for_task", staticmethod(for_task))
+    monkeypatch.setattr(loop, "run_episodes", short_episodes)
 
 
 @compiled_only
 def test_demo_trains_compares_and_reports(capsys, tmp_path, monkeypatch, hasty):
     monkeypatch.setattr("cmcts.commands.demo.TASKS", ("rocksample-3-2",))
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", "400")
     assert cli.main(["demo", "--episodes", "10", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "rocksample-3-2, real world: budget 1, optimum" in out and "report.html" in out
@@ -122,6 +127,7 @@ def test_reproduce_trains_evaluates_and_reports(capsys, tmp_path, monkeypatch, h
     monkeypatch.setattr(units, "paper_settings", paper_settings)
     tiny = dataclasses.replace(experiments.QUICK, gridworld_episodes=4, gridworld_far=(96, 5))
     monkeypatch.setattr(experiments, "QUICK", tiny)
+    monkeypatch.setenv("COLUMNS", "400")  # the name of the folder takes one line
     command = ["reproduce", "safe-gridworld", "--quick", "--out", str(tmp_path)]
     assert cli.main(command) == 0
     said = capsys.readouterr()

@@ -226,6 +226,10 @@ from cmcts.compilation.content import compiled_for
 from cmcts.planning.planners import PenalizedMCTS
 from usermodel import model
 
+if "--type" in sys.argv:
+    print(json.dumps(str(model._numba_type_)))
+    sys.exit()
+
 def answer(model):
     planner = PenalizedMCTS(model, 0.0)
     decision = planner.plan([0.0], 1.0, iterations=20, keep_tree=True)
@@ -269,17 +273,28 @@ class Sandbox:
         assert text.count(old) == 1, (name, old)
         self.write(name, text.replace(old, new))
 
-    def probe(self, script="probe.py"):
+    def output(self, script, *options):
         environment = os.environ | {
             "PYTHONPATH": f"{self.path / 'library'}{os.pathsep}{self.path / 'user'}",
             "NUMBA_CACHE_DIR": str(self.path / "cache"),
             "PYTHONDONTWRITEBYTECODE": "1",  # an edit within the same second must not be hidden by old bytecode
         }
         result = subprocess.run(
-            [sys.executable, str(self.path / script)], env=environment, capture_output=True, text=True, check=False
+            [sys.executable, str(self.path / script), *options],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert result.returncode == 0, result.stderr
-        answer = json.loads(result.stdout)
+        return json.loads(result.stdout)
+
+    def model_type(self):
+        """The name that the compiled search is kept under, without compiling."""
+        return self.output("probe.py", "--type")
+
+    def probe(self, script="probe.py"):
+        answer = self.output(script)
         assert answer["package"].startswith(str(self.path)), "the copy must be the one that runs"
         assert answer["compiled"] == 1, "other parameters must not compile again"
         assert answer["same dispatcher"]
@@ -312,13 +327,15 @@ def test_the_cache_is_hit_by_fresh_processes_and_missed_after_edits(sandbox):
     assert second["type"] == first["type"], "the digest must not depend on the process"
 
     sandbox.edit("user/helpers.py", "x + 1000.0", "x + 2000.0")
-    expect_compiled(sandbox.probe(), 2111.0)
+    helped = sandbox.model_type()
+    assert helped != first["type"], "another name, so nothing is found under it"
 
     # tree.py holds kernels but no entry point: Numba itself would not notice this edit.
     sandbox.edit("library/cmcts/search/tree.py", "tree.reward[node] = reward\n", "tree.reward[node] = reward + 0.25\n")
     edited = sandbox.probe()
     expect_compiled(edited, 2111.0)
     assert edited["first reward"] == 2111.25
+    assert edited["type"] not in (first["type"], helped)
 
     sandbox.edit("library/cmcts/search/tree.py", "tree.reward[node] = reward + 0.25\n", "tree.reward[node] = reward\n")
     sandbox.edit("user/helpers.py", "x + 2000.0", "x + 1000.0")
@@ -353,6 +370,7 @@ def test_the_cache_is_hit_by_a_script_that_defines_its_model(sandbox):
     [
         ("user/usermodel.py", "return params.scale * parts.sum()", "return params.scale * (parts.sum() + 1e4)", 11111),
         ("user/usermodel.py", "x + 100.0", "x + 200.0", 1211),
+        ("user/helpers.py", "x + 1000.0", "x + 2000.0", 2111),
         ("user/usermodel.py", "[10.0, 20.0]", "[20.0, 20.0]", 1121),
         ("user/usermodel.py", "BONUS = 1.0", "BONUS = 2.0", 1112),
         (
@@ -362,7 +380,7 @@ def test_the_cache_is_hit_by_a_script_that_defines_its_model(sandbox):
             2222,
         ),
     ],
-    ids=["model", "njit helper", "array", "constant", "search kernel"],
+    ids=["model", "njit helper", "another module's", "array", "constant", "search kernel"],
 )
 def test_other_edits_miss_the_cache(sandbox, name, old, new, value):
     sandbox.probe()  # so that there is something stale to be hit

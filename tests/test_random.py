@@ -7,7 +7,7 @@ import pytest
 
 from cmcts.compilation.content import uncompiled
 from cmcts.errors import InvalidInput
-from cmcts.random import below, next_uint64, spread, stream, streams, uniform
+from cmcts.random import below, next_uint64, stratify, stream, streams, uniform
 
 
 def draws(function, count, seed=0, *arguments):
@@ -70,7 +70,7 @@ def spread_draws(salt, series, count):
     found = []
     with np.errstate(over="ignore"):
         for n in range(count):
-            uncompiled(spread)(rng, salt, series, n)
+            uncompiled(stratify)(rng, salt, series, n)
             found.append((uncompiled(uniform)(rng), uncompiled(uniform)(rng)))
     return np.array(found)
 

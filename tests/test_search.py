@@ -453,6 +453,7 @@ def test_ending_and_going_on_in_the_same_state_are_two_outcomes():
         action_count=1,
         feature_count=1,
     )
+    model.verdict.fault = "run uncompiled: it is not worth a compilation"
     decision = PenalizedMCTS(model, 0.0, SearchSettings(exploration=1.0)).plan(
         [0.0], 1.0, iterations=4000, keep_tree=True
     )
