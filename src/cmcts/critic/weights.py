@@ -18,7 +18,7 @@ Layers = tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]  # per laye
 
 
 def to_arrays(layers: Layers) -> dict[str, NDArray[np.float32]]:
-    """The layers by name."""
+    """An ensemble's layers as named arrays, as they are written to a file."""
     arrays = {}
     for k, (weights, biases) in enumerate(layers):
         arrays[f"weights.{k}"] = np.ascontiguousarray(weights, np.float32)

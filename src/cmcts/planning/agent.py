@@ -57,7 +57,7 @@ class Agent:
         return self.budget
 
     def act(self, state: ArrayLike) -> Decision:
-        """Decide in `state`."""
+        """Plan from `state` with what is left of the budget, and remember the decision until its cost is observed."""
         self.arrive(state)
         if self._session is None:
             decision = self.planner.plan(

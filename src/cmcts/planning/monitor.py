@@ -37,7 +37,7 @@ class Intervention:
     """Every action was judged unsafe, and the planner took the least bad."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The intervention as a dictionary of plain values, ready for JSON."""
         return {
             name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()
         }
@@ -76,7 +76,7 @@ class SafetyMonitor:
 
     @property
     def budget(self) -> NDArray[np.float64]:
-        """What is left, [M]."""
+        """[M] what is left of the budget, in discounted units of now."""
         return self._agent.budget
 
     def act(self, state: ArrayLike) -> int:

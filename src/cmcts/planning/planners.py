@@ -47,7 +47,7 @@ class PenalizedMCTS(Planner):
         self._multipliers = model.validate_costs(multiplier, "multiplier")
 
     def initial_multipliers(self) -> NDArray[np.float64]:
-        """The fixed lambda."""
+        """[M] lambda, which stays what it is."""
         return self._multipliers.copy()
 
 
@@ -150,7 +150,7 @@ class CCMCP(Planner):
         return self._settings
 
     def initial_multipliers(self) -> NDArray[np.float64]:
-        """lambda_0."""
+        """[M] lambda at the start of an episode, which the search then moves."""
         return self.settings.initial_multiplier / np.asarray(self.critic.cost_scale)
 
     def next_budget(self, decision: Decision, paid: NDArray[np.float64], rng: Stream) -> NDArray[np.float64]:

@@ -162,7 +162,7 @@ class SearchSession:
         self.work.fault[0] = 0.0
 
     def run(self, iterations: int) -> None:
-        """Add simulations to the tree."""
+        """Add so many simulations to the tree; raises what the model or the critic did wrong."""
         arguments = (
             self.model,
             self.model.params,

@@ -30,7 +30,7 @@ _HASH_PRIME, _HASH_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - MEMO_BI
 
 
 def memo(state_size: int, outputs: int) -> Memo:
-    """An empty table."""
+    """A table that remembers nothing yet, for states and critic outputs of these sizes."""
     key, slots = np.zeros(state_size), 1 << MEMO_BITS
     return Memo(
         key,
