@@ -317,6 +317,7 @@ def expect_cached(answer, value):
     assert (answer["hits"], answer["misses"]) == (1, 0)
 
 
+@pytest.mark.slow  # a minute of cold compilations; the digest that it rests on is tested above
 @compiled_only
 def test_the_cache_is_hit_by_fresh_processes_and_missed_after_edits(sandbox):
     """Each digit of the value 1111 comes from another place. A model that allocates compiles, without a warning."""

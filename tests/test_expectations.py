@@ -23,7 +23,7 @@ from cmcts.planning.monitor import SafetyMonitor
 from cmcts.planning.planners import CMCTS, PenalizedMCTS
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
-from models import TableParams, lookup_critic, table_model
+from models import TableParams, linear_critic, lookup_critic, table_model
 
 DEPTH = 5  # steps over which expectations are taken
 
@@ -260,7 +260,8 @@ def test_a_problem_in_other_units_is_the_same_problem(seed, accounting, toleranc
     for unit in (1.0, 1024.0):
         params = problem.model.params
         model = problem.model.with_params(costs=params.costs * unit)
-        critic = dataclasses.replace(lookup_critic(model, least * unit, noise * unit), cost_scale=(unit,))
+        critic = linear_critic(model, (least * unit)[:, :, None], (noise * unit)[:, :, None])
+        critic = dataclasses.replace(critic, cost_scale=(unit,))
         search = SearchSettings(discount=problem.discount, horizon=12, exploration=1.0, guarded_rollouts=True)
         pruning = PruningSettings(tolerance=tolerance, accounting=accounting)
         agent = Agent(CMCTS(model, critic, search, pruning, 0.3 / unit), problem.budget * unit, rng=seed, iterations=60)

@@ -72,6 +72,7 @@ def test_a_small_training_ends_with_a_feasible_bundle(finished):
     assert loaded.training["episodes"] >= 400
 
 
+@pytest.mark.slow  # half a minute: a search of its own to compile, and a training
 def test_dangers_that_strike_by_chance_are_accounted_for_in_expectation(tmp_path):
     """Who survives a ledge climbs on by paid accounting, and no tolerance is feasible; expected accounting is."""
     search = SearchSettings(discount=0.9, exploration=2.0, horizon=10)
