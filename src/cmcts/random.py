@@ -89,6 +89,15 @@ def streams(seed: int | np.random.SeedSequence, count: int) -> list[Stream]:
     return [stream(np.random.SeedSequence(sequence.entropy, spawn_key=(*key, i))) for i in range(count)]
 
 
+def stage_seed(seed: int, *words: int) -> int:
+    """The seed of one stage of a run, far from every other stage's and from the plain seeds of evaluations.
+
+    The number of words counts as well: to a `SeedSequence`, a zero at the end is as good as none.
+    """
+    sequence = np.random.SeedSequence((seed, len(words), *words), spawn_key=(7,))
+    return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
 def _entropy(seed: object) -> int:
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise InvalidInput(f"expected a seed: an integer >= 0, a SeedSequence or a stream, got {seed!r}")

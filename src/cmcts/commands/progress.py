@@ -72,6 +72,8 @@ class TrainingProgress:
                 body += f"; lambda was still moving ({record['gathered_until']})"
         else:
             verdict = "feasible" if record["feasible"] else "not feasible or dominated"
+            if "same_as" in record:
+                verdict = f"the same episodes as tolerance {record['same_as']:g}"
             body = (
                 f"{tried(record)}: reward {record['reward_mean']:.2f} ± {record['reward_se']:.2f}, "
                 f"cost {evaluated_cost(record)}, {record['violations']} of "

@@ -2,6 +2,7 @@
 
     bundle.json          task, sizes, search and pruning settings, budget, training figures, digests of the other files
     critic.safetensors   weights.0, biases.0, ... float32; a bundle may do without
+    columns.safetensors  the policies of a frontier and all their episodes (columns.py), if there is one
 
 Loading executes nothing and needs neither JAX nor the training code. Everything is checked first: a file that is
 damaged, too large, or made for another task is refused with the reason.
@@ -23,6 +24,8 @@ from typing import Any
 import numpy as np
 
 from cmcts import json_settings
+from cmcts.critic import columns as column_arrays
+from cmcts.critic.columns import Column
 from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.critic.weights import Layers, from_arrays, sizes, to_arrays
 from cmcts.errors import InvalidInput, expect
@@ -32,10 +35,11 @@ from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 
 FORMAT = 2
-CRITIC_FILE, BUNDLE_FILE = "critic.safetensors", "bundle.json"
-MAX_CRITIC_BYTES, MAX_BUNDLE_BYTES = 64 << 20, 1 << 20
+CRITIC_FILE, COLUMNS_FILE, BUNDLE_FILE = "critic.safetensors", "columns.safetensors", "bundle.json"
+MAX_CRITIC_BYTES, MAX_COLUMNS_BYTES, MAX_BUNDLE_BYTES = 64 << 20, 64 << 20, 1 << 20
 SHIPPED = Path(__file__).parent / "shipped"
-PARTS: dict[str, tuple[int, ...]] = {"columns": (), "support": (), "values": ()}  # names, and versions read here
+# Names of parts, and the versions that are read here.
+PARTS: dict[str, tuple[int, ...]] = {"columns": (column_arrays.VERSION,), "support": (), "values": ()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +58,8 @@ class Bundle:
     library: str
     cost_scale: tuple[float, ...] = ()
     """What counts as a large cost, one number a constraint: tolerances are shares of it. None means 1 each."""
+    columns: tuple[Column, ...] = ()
+    """The policies of a frontier, measured in the training world; none if there is no frontier."""
 
     def __post_init__(self) -> None:
         scale = self.cost_scale or (1.0,) * self.cost_count
@@ -167,6 +173,7 @@ class _Description:
             expect(
                 part.version in PARTS[name], f"part {name!r} of a version that is known here ({known})", part.version
             )
+            expect(part.file == COLUMNS_FILE, f"part {name!r} in {COLUMNS_FILE}", part.file)
 
 
 @dataclass(frozen=True)
@@ -209,7 +216,7 @@ def _upgraded(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def save(bundle: Bundle, folder: Path) -> None:
-    """Write the critic, if there is one, then the description that vouches for it."""
+    """Write the critic and the columns, if there are any, then the description that vouches for them."""
     from safetensors.numpy import save as to_bytes
 
     critic = content = None
@@ -223,6 +230,11 @@ def save(bundle: Bundle, folder: Path) -> None:
             action_count=outputs // bundle.cost_count,
             sha256=hashlib.sha256(content).hexdigest(),
         )
+    parts = {}
+    columns = to_bytes(column_arrays.to_arrays(bundle.columns)) if bundle.columns else None
+    if columns is not None:
+        digest = hashlib.sha256(columns).hexdigest()
+        parts["columns"] = _Part(column_arrays.VERSION, COLUMNS_FILE, digest)
     discount = bundle.search.discount
     description = _Description(
         format=FORMAT,
@@ -237,7 +249,7 @@ def save(bundle: Bundle, folder: Path) -> None:
         search=bundle.search,
         pruning=bundle.pruning,
         critic=critic,
-        parts={},
+        parts=parts,
         training=dict(bundle.training),
     )
     try:
@@ -246,6 +258,8 @@ def save(bundle: Bundle, folder: Path) -> None:
         raise InvalidInput(f"cannot use {folder} for a bundle: {error.strerror or error}") from None
     if content is not None:
         write_atomically(folder / CRITIC_FILE, content)
+    if columns is not None:
+        write_atomically(folder / COLUMNS_FILE, columns)
     write_atomically(folder / BUNDLE_FILE, json_settings.dump(description, indent=2) + b"\n")
 
 
@@ -266,6 +280,7 @@ def load(folder: str | Path, model: Model | None = None) -> Bundle:
             training=described.training,
             library=described.library,
             cost_scale=described.cost_scale,
+            columns=_columns(path / COLUMNS_FILE, described),
         )
         bundle.critic  # noqa: B018  building it checks shapes and numbers once more, together
     except InvalidInput as error:
@@ -292,17 +307,32 @@ def _describe(raw: Any) -> _Description:
     return json_settings.convert(_upgraded(raw) if form == 1 else raw, _Description)
 
 
-def _layers(path: Path, critic: _Critic, described: _Description) -> Layers:
+def _arrays(path: Path, limit: int, sha256: str) -> dict[str, Any]:
+    """The arrays of a file that has this digest."""
     from safetensors import SafetensorError
     from safetensors.numpy import load as from_bytes
 
-    content = _read(path, MAX_CRITIC_BYTES)
+    content = _read(path, limit)
     digest = hashlib.sha256(content).hexdigest()
-    expect(digest == critic.sha256, f"{CRITIC_FILE} with digest {critic.sha256[:12]}...", digest[:12])
+    expect(digest == sha256, f"{path.name} with digest {sha256[:12]}...", digest[:12])
     try:
-        arrays = from_bytes(content)
+        return dict(from_bytes(content))
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
-        raise InvalidInput(f"{CRITIC_FILE} is damaged: {error}") from None
+        raise InvalidInput(f"{path.name} is damaged: {error}") from None
+
+
+def _columns(path: Path, described: _Description) -> tuple[Column, ...]:
+    part = described.parts.get("columns")
+    if part is None:
+        return ()
+    columns = column_arrays.from_arrays(_arrays(path, MAX_COLUMNS_BYTES, part.sha256), described.cost_count)
+    guarded = any(column.settings.guard == "critic" for column in columns)
+    expect(described.critic is not None or not guarded, "a critic, which guards a column", None)
+    return columns
+
+
+def _layers(path: Path, critic: _Critic, described: _Description) -> Layers:
+    arrays = _arrays(path, MAX_CRITIC_BYTES, critic.sha256)
     layers = from_arrays(arrays)
     members, widths = layers[0][0].shape[0], sizes(layers)
     said = [critic.feature_count, *critic.hidden, critic.action_count * described.cost_count]

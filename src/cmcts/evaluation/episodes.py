@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,7 @@ from cmcts.model.interface import Model
 from cmcts.planning.agent import Agent, act_together
 from cmcts.planning.decision import Decision
 from cmcts.planning.planner import Planner
-from cmcts.random import stream
+from cmcts.random import Stream, stream
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -204,8 +204,19 @@ def world_seed(seed: int, episode: int) -> int:
     return int(np.random.SeedSequence((seed, episode), spawn_key=(0,)).generate_state(1)[0])
 
 
+class EpisodePolicy(Protocol):
+    """What plays episodes by several planners: which one is decided before the first step, and kept to the last."""
+
+    @property
+    def model(self) -> Model:
+        """What is simulated."""
+
+    def agent(self, *, rng: Stream, iterations: int | None, seconds: float | None) -> Agent:
+        """An agent for one episode."""
+
+
 def run_episodes(
-    planner: Planner,
+    planner: Planner | EpisodePolicy,
     make_world: Callable[[], gym.Env[Any, Any]],
     budget: ArrayLike,
     *,
@@ -275,7 +286,7 @@ class _Episode:
 
     def __init__(
         self,
-        planner: Planner,
+        planner: Planner | EpisodePolicy,
         world: gym.Env[Any, Any],
         budget: Floats,
         seed: int,
@@ -286,7 +297,11 @@ class _Episode:
     ) -> None:
         sequence = np.random.SeedSequence((seed, index), spawn_key=(1,))
         self.world = world
-        self.agent = Agent(planner, budget, rng=stream(sequence), iterations=iterations, seconds=seconds)
+        rng = stream(sequence)
+        if isinstance(planner, Planner):
+            self.agent = Agent(planner, budget, rng=rng, iterations=iterations, seconds=seconds)
+        else:
+            self.agent = planner.agent(rng=rng, iterations=iterations, seconds=seconds)
         self.random_actions = random_actions
         self.dice = np.random.default_rng(np.random.SeedSequence((seed, index), spawn_key=(2,)))
         observation, _ = world.reset(seed=world_seed(seed, index))
@@ -340,7 +355,7 @@ def _episodes(budget: Floats, recorders: Sequence[_Episode]) -> Episodes:
     )
 
 
-def _transitions(planner: Planner, recorders: Sequence[_Episode]) -> Transitions:
+def _transitions(planner: Planner | EpisodePolicy, recorders: Sequence[_Episode]) -> Transitions:
     rows = [row for episode in recorders for row in episode.rows]
     ends = np.cumsum([len(episode.rows) for episode in recorders]) - 1
     states = np.array([row[0] for row in rows])

@@ -106,9 +106,19 @@ class Agent:
 
 
 def act_together(agents: Sequence[Agent], states: ArrayLike, threads: int | None = None) -> list[Decision]:
-    """Let many agents of one planner decide at once, over all cores; the same decisions as one after the other."""
+    """Let many agents decide at once, over all cores; the same decisions as one after the other."""
     rows = np.asarray(states)
     expect(len(rows) == len(agents), f"{len(agents)} states, one an agent", len(rows))
+    decisions: dict[int, Decision] = {}
+    for planner in {id(agent.planner): agent.planner for agent in agents}.values():
+        mine = [index for index, agent in enumerate(agents) if agent.planner is planner]
+        together = _act_together([agents[index] for index in mine], rows[mine], threads)
+        decisions |= zip(mine, together, strict=True)
+    return [decisions[index] for index in range(len(agents))]
+
+
+def _act_together(agents: Sequence[Agent], rows: NDArray[np.float64], threads: int | None) -> list[Decision]:
+    """The same for agents of one planner."""
     for agent, row in zip(agents, rows, strict=True):
         agent.arrive(row)  # here, not in a process that would keep it to itself
     alone = any(agent._session is not None for agent in agents)  # a tree that is reused cannot live in a process

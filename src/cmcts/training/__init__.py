@@ -17,7 +17,8 @@ from cmcts.training.run_folder import RunFolder
 from cmcts.training.settings import CriticSettings, TrainingSettings, run_config
 
 if TYPE_CHECKING:
-    from cmcts.training.loop import Outcome, Reporter, Silence, stage_seed, train
+    from cmcts.random import stage_seed
+    from cmcts.training.loop import Outcome, Reporter, Silence, train
 
 __all__ = [
     "CriticSettings",

@@ -8,6 +8,7 @@
         evaluate C-MCTS with that critic and lambda = 0 in the training world, at a few pruning tolerances
     until the best feasible critic has not improved for `patience` rounds
     confirm      the best feasible critic on episodes that took no part in the choice (selection.py)
+    frontier     policies at several prices, guarded by that critic and not, to be mixed for any budget (cmcts.frontier)
 
 Feasible: mean cost plus one standard error within the budget. The paper stops at the first feasible critic, which can
 be far too timid; here the *best* feasible one is kept, with the tolerance it was best with. Where no tolerance is
@@ -21,8 +22,9 @@ kill the training at any moment, resume it, and the same critic comes out, bit f
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,12 +33,15 @@ from numpy.typing import NDArray
 
 from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle, model_digest
+from cmcts.critic.columns import Column
 from cmcts.critic.ensemble import SafetyCritic, ensemble
 from cmcts.critic.weights import from_arrays, to_arrays
 from cmcts.evaluation.episodes import Episodes, Transitions, random_walk, run_episodes
 from cmcts.evaluation.statistics import standard_error
+from cmcts.frontier.generation import Guard, generate
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CMCTS, PenalizedMCTS
+from cmcts.random import stage_seed
 from cmcts.search.pruning import PruningSettings
 from cmcts.tasks.task import Task
 from cmcts.training.dataset import as_batch, concatenate, held_out_figures, held_out_mask
@@ -83,8 +88,8 @@ class Silence:
 class Outcome:
     """How a training ended."""
 
-    bundle: Bundle | None  # None if no critic was feasible
-    record: dict[str, Any] | None  # of the confirmation that it passed
+    bundle: Bundle | None  # None if no critic was feasible, and no frontier was asked for
+    record: dict[str, Any] | None  # of the confirmation that the critic passed, if one did
     rounds: int
     looked_feasible: bool = False  # some critic was feasible until it was tried on fresh episodes
 
@@ -104,7 +109,7 @@ def train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Repo
         for accounting in settings.accountings[:1] if early else settings.accountings:
             for tolerance in settings.tolerances:
                 pruning = dataclasses.replace(settings.pruning, tolerance=tolerance, accounting=accounting)
-                evaluations.append(trainer.evaluate(round_, critic, pruning, best_feasible(evaluations)))
+                evaluations.append(trainer.evaluate(round_, critic, pruning, evaluations))
             if best_feasible(evaluations) is not None:
                 break
         rounds = round_ + 1
@@ -116,9 +121,10 @@ def train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Repo
         if stale >= settings.patience:
             break
     best = confirmed(evaluations, trainer.confirm, settings.confirmations)
-    if best is None:
+    columns = trainer.columns(best)
+    if best is None and not columns:
         return Outcome(None, None, rounds, looked_feasible=best_feasible(evaluations) is not None)
-    bundle = trainer.bundle(best, rounds)
+    bundle = trainer.bundle(best, columns, rounds)
     bundles.save(bundle, run.path)
     return Outcome(bundle, best, rounds)
 
@@ -285,14 +291,14 @@ class _Trainer:
         }
 
     def evaluate(
-        self, round_: int, critic: SafetyCritic, pruning: PruningSettings, best: dict[str, Any] | None
+        self, round_: int, critic: SafetyCritic, pruning: PruningSettings, earlier: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        """C-MCTS with this critic, pruning and lambda = 0, in the training world."""
+        """C-MCTS with this critic, pruning and lambda = 0, in the training world; cut short if it cannot win."""
         name = f"evaluate {round_} {pruning.tolerance:g}"
         if pruning.accounting != "paid":
             name += f" {pruning.accounting}"
         seed = self._seed(EVALUATE)  # one for all: they are compared on the same worlds
-        return self.stage(name, lambda: self._evaluate("evaluate", round_, critic, pruning, seed, best))
+        return self.stage(name, lambda: self._evaluate("evaluate", round_, critic, pruning, seed, earlier))
 
     def confirm(self, evaluation: dict[str, Any], attempt: int) -> dict[str, Any]:
         """The same critic and pruning on episodes that took no part in any choice."""
@@ -301,7 +307,7 @@ class _Trainer:
         seed = self._seed(CONFIRM, attempt)
         return self.stage(
             f"confirm {attempt}",
-            lambda: self._evaluate("confirm", round_, self._critic(round_), pruning, seed, None),
+            lambda: self._evaluate("confirm", round_, self._critic(round_), pruning, seed, []),
         )
 
     def _pruning(self, evaluation: dict[str, Any]) -> PruningSettings:
@@ -316,12 +322,13 @@ class _Trainer:
         critic: SafetyCritic,
         pruning: PruningSettings,
         seed: int,
-        best: dict[str, Any] | None,
+        earlier: list[dict[str, Any]],
     ) -> dict[str, Any]:
-        settings = self.settings
+        settings, best = self.settings, best_feasible(earlier)
         planner = CMCTS(self.model, critic, settings.search, pruning)
         self.reporter.begin(phase, settings.evaluation_episodes, round=round_, tolerance=pruning.tolerance)
         parts: list[Episodes] = []
+        fingerprint, twin = "", None
         while (done := sum(map(len, parts))) < settings.evaluation_episodes:
             episodes, _ = run_episodes(
                 planner,
@@ -334,11 +341,18 @@ class _Trainer:
                 on_steps=lambda _, finished: self.reporter.advance(finished),
             )
             parts.append(episodes)
+            if len(parts) == 1:
+                fingerprint = _fingerprint(episodes)
+                twin = next(
+                    (row for row in earlier if row["fingerprint"] == fingerprint and row["round"] == round_), None
+                )
+                if twin is not None:
+                    break
             if hopeless(parts, self.budget, settings.evaluation_episodes, best):
                 break
         episodes = Episodes.concatenate(parts)
         summary = episodes.summary().to_dict()
-        complete = len(episodes) == settings.evaluation_episodes
+        complete = len(episodes) == settings.evaluation_episodes and twin is None
         kept = ("reward_mean", "reward_se", "cost_mean", "cost_se", "cost_means", "violations", "nothing_safe_rate")
         return {
             "phase": phase,
@@ -349,44 +363,68 @@ class _Trainer:
             **{name: summary[name] for name in kept},
             "episodes": len(episodes),
             "steps": int(episodes.steps.sum()),
+            "fingerprint": fingerprint,
+            **({} if twin is None else {"same_as": twin["tolerance"]}),
         }
 
-    def bundle(self, best: dict[str, Any], rounds: int) -> Bundle:
-        """The best critic with all it needs."""
+    def columns(self, best: dict[str, Any] | None) -> tuple[Column, ...]:
+        """Policies for a frontier, with and without the critic that was confirmed; none if none are asked for."""
+        if self.settings.frontier.columns == 0:
+            return ()
+        guard = None
+        if best is not None:
+            guard = Guard(self._critic(best["round"]), self._pruning(best), self.settings.search)
+        return generate(self.task, self.settings.frontier, self.settings.seed, guard, self.cost_scale, self)
+
+    def save(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """For the frontier's stages: write arrays to a file of the run."""
+        self.run.save(name, arrays)
+
+    def load(self, name: str) -> dict[str, NDArray[Any]]:
+        """For the frontier's stages: read them again."""
+        return self.run.load(name)
+
+    def begin(self, phase: str, total: int, **figures: Any) -> None:
+        """For the frontier's stages: one begins."""
+        self.reporter.begin(phase, total, **figures)
+
+    def advance(self, units: int) -> None:
+        """For the frontier's stages: some of it is done."""
+        self.reporter.advance(units)
+
+    def bundle(self, best: dict[str, Any] | None, columns: tuple[Column, ...], rounds: int) -> Bundle:
+        """The best critic, if one was confirmed, and the frontier, with all they need."""
         history = self.run.history
-        figures = {
+        figures: dict[str, Any] = {
             "seed": self.settings.seed,
             "target": self.settings.critic.target,
             "rounds": rounds,
-            "chosen_round": best["round"],
             "episodes": sum(row.get("episodes", 0) for row in history),
-            "simulations": self.settings.iterations * sum(row.get("steps", 0) for row in history),
+            "simulations": self.settings.iterations * sum(row.get("steps", 0) for row in history)
+            + sum(row.get("simulations", 0) for row in history),
             "transitions": sum(map(len, self.data)),
-            "reward_mean": best["reward_mean"],
-            "reward_se": best["reward_se"],
-            "cost_means": best["cost_means"],
-            "violations": best["violations"],
-            "evaluation_episodes": self.settings.evaluation_episodes,
         }
+        if best is not None:
+            kept = ("reward_mean", "reward_se", "cost_means", "violations")
+            figures |= {"chosen_round": best["round"], **{name: best[name] for name in kept}}
+            figures["evaluation_episodes"] = self.settings.evaluation_episodes
+        file = None if best is None else f"critics/{best['round']:03d}.safetensors"
         return Bundle(
             task=self.task.name,
             model_digest=model_digest(self.model),
             feature_description=self.model.feature_description,
-            layers=from_arrays(self.run.load(f"critics/{best['round']:03d}.safetensors")),
+            layers=None if file is None else from_arrays(self.run.load(file)),
             cost_count=self.model.cost_count,
             search=self.settings.search,
-            pruning=self._pruning(best),
+            pruning=self.settings.pruning if best is None else self._pruning(best),
             budget=self.task.budget,
             training=figures,
             library=__version__,
             cost_scale=tuple(self.cost_scale.tolist()),
+            columns=columns,
         )
 
 
-def stage_seed(seed: int, *words: int) -> int:
-    """The seed of one stage, far from every other stage's and from the plain seeds of evaluations.
-
-    The number of words counts as well: to a `SeedSequence`, a zero at the end is as good as none.
-    """
-    sequence = np.random.SeedSequence((seed, len(words), *words), spawn_key=(7,))
-    return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
+def _fingerprint(episodes: Episodes) -> str:
+    """Tells evaluations apart: tolerances that lead to the same decisions have the same episodes, to the last bit."""
+    return hashlib.sha256(episodes.rewards.tobytes() + episodes.costs.tobytes()).hexdigest()[:16]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from cmcts.frontier.settings import FrontierSettings
 from cmcts.search.pruning import PruningSettings
 from cmcts.tasks.task import PaperSettings, Task
 from cmcts.training.multipliers import MultiplierSettings
@@ -37,6 +38,7 @@ def paper_settings(task: Task, seed: int = 0) -> TrainingSettings:
         search=search,
         pruning=PruningSettings.paper(own.sigma_max),
         critic=CriticSettings(target="sarsa"),
+        frontier=FrontierSettings(columns=0),
         multiplier=MultiplierSettings(
             rule="paper", alpha0=own.alpha0, epsilon=own.epsilon, initial=0.0, max_updates=50
         ),

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from cmcts import json_settings
 from cmcts.critic.bundle import model_digest
 from cmcts.errors import InvalidInput, expect
+from cmcts.frontier.settings import FrontierSettings
 from cmcts.search.pruning import ACCOUNTINGS, Accounting, PruningSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.tasks.task import Task
@@ -88,6 +89,8 @@ class TrainingSettings:
     """The ensemble and how it is fitted."""
     multiplier: MultiplierSettings = field(default_factory=MultiplierSettings)
     """How lambda moves while data is gathered, and when it has moved enough."""
+    frontier: FrontierSettings = field(default_factory=FrontierSettings)
+    """The frontier of policies that is built once the critic is there."""
 
     def __post_init__(self) -> None:
         for name in ("iterations", "steps_per_multiplier", "max_rounds", "confirmations"):

@@ -1,0 +1,129 @@
+"""The columns of a frontier, as a bundle keeps them: planners' settings, and what each episode earned and paid.
+
+A column is a planner with its settings, measured in the training world. Every episode is kept, so that any budget and
+any share of episodes over it can be asked for later. Episodes come twice: `chosen` ones told which columns are worth
+keeping, and which of them to mix for a budget; `confirmed` ones, on worlds that took no part in any choice, say how
+much of each, and are what is reported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmcts import json_settings
+from cmcts.errors import expect
+from cmcts.search.pruning import PruningSettings
+from cmcts.search.settings import SearchSettings
+
+VERSION = 1
+SETTINGS = "settings"  # JSON text as an array of bytes, so that a column is one file with one digest
+
+
+@dataclass(frozen=True)
+class ColumnSettings:
+    """A planner that an episode may be played with, from its first step to its last."""
+
+    prices: tuple[float, ...]
+    """lambda: what a unit of each cost takes from the reward."""
+    search: SearchSettings
+    """How its tree is grown, and with how many simulations a decision."""
+    guard: Literal["none", "critic", "immediate"] = "none"
+    """What prunes: nothing, the bundle's safety critic, or what the planning model says an action costs at once."""
+    budget: tuple[float, ...] = ()
+    """What a guarded planner may spend in every episode, one number a constraint."""
+    pruning: PruningSettings | None = None
+    """What counts as unsafe to the guard."""
+
+    def __post_init__(self) -> None:
+        expect(len(self.prices) >= 1, "a price for every constraint", self.prices)
+        expect(all(0 <= price < np.inf for price in self.prices), "prices >= 0 and finite", self.prices)
+        expect(self.guard in ("none", "critic", "immediate"), 'guard "none", "critic" or "immediate"', self.guard)
+        guarded = self.guard != "none"
+        expect((self.pruning is not None) == guarded, "pruning with a guard, and only then", self.pruning)
+        count = len(self.prices) if guarded else 0
+        expect(len(self.budget) == count, f"{count} budgets of a column guarded by {self.guard}", self.budget)
+        expect(all(0 <= limit < np.inf for limit in self.budget), "budgets >= 0 and finite", self.budget)
+
+    @property
+    def name(self) -> str:
+        """What it is, in words: "lambda 2.5", "critic at 1", "critic at 1, lambda 2.5"."""
+        price = f"lambda {_numbers(self.prices)}"
+        if self.guard == "none":
+            return price
+        guard = f"{'critic' if self.guard == 'critic' else 'no critic'} at {_numbers(self.budget)}"
+        return f"{guard}, {price}" if any(self.prices) else guard
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.4g}" for value in values)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What episodes earned and paid: rewards [N] and costs [N, M], discounted; row i is one world for all columns."""
+
+    rewards: NDArray[np.float64]
+    costs: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        fits = self.rewards.ndim == 1 and self.costs.ndim == 2 and len(self.rewards) == len(self.costs) >= 2
+        expect(fits, "rewards [N] and costs [N, M] of two episodes or more", (self.rewards.shape, self.costs.shape))
+        expect(bool(np.isfinite(self.rewards).all()), "finite rewards of episodes", self.rewards)
+        sound = bool(np.isfinite(self.costs).all() and (self.costs >= 0).all())
+        expect(sound, "costs of episodes that are finite and >= 0", self.costs)
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A planner's settings with all that was measured of it."""
+
+    settings: ColumnSettings
+    chosen: Sample
+    confirmed: Sample
+
+
+def to_arrays(columns: Sequence[Column]) -> dict[str, NDArray[Any]]:
+    """Columns as named arrays, as they are written to a file."""
+    text = json_settings.dump([dataclasses.asdict(column.settings) for column in columns])
+    arrays: dict[str, NDArray[Any]] = {SETTINGS: np.frombuffer(text, np.uint8)}
+    for k, column in enumerate(columns):
+        for kind in ("chosen", "confirmed"):
+            sample: Sample = getattr(column, kind)
+            arrays[f"{kind}.rewards.{k}"] = np.ascontiguousarray(sample.rewards, np.float64)
+            arrays[f"{kind}.costs.{k}"] = np.ascontiguousarray(sample.costs, np.float64)
+    return arrays
+
+
+def from_arrays(arrays: Mapping[str, NDArray[Any]], cost_count: int) -> tuple[Column, ...]:
+    """The columns of named arrays, all of `cost_count` constraints, each kind of episodes as many for every column."""
+    expect(SETTINGS in arrays and arrays[SETTINGS].dtype == np.uint8, f"an array {SETTINGS} of bytes", sorted(arrays))
+    raw = json_settings.parse(arrays[SETTINGS].tobytes())
+    expect(isinstance(raw, list) and len(raw) >= 1, "settings of one column or more", raw)
+    kinds = [f"{kind}.{what}" for kind in ("chosen", "confirmed") for what in ("rewards", "costs")]
+    names = [f"{kind}.{k}" for k in range(len(raw)) for kind in kinds]
+    expect(sorted(arrays) == sorted([SETTINGS, *names]), f"arrays {SETTINGS}, {', '.join(names)}", sorted(arrays))
+    for name in names:
+        expect(arrays[name].dtype == np.float64, f"{name} in float64", str(arrays[name].dtype))
+    columns = []
+    for k, settings in enumerate(raw):
+        column = Column(
+            json_settings.convert(settings, ColumnSettings),
+            Sample(arrays[f"chosen.rewards.{k}"], arrays[f"chosen.costs.{k}"]),
+            Sample(arrays[f"confirmed.rewards.{k}"], arrays[f"confirmed.costs.{k}"]),
+        )
+        counts = {len(column.settings.prices), column.chosen.costs.shape[1], column.confirmed.costs.shape[1]}
+        expect(counts == {cost_count}, f"column {k} of {cost_count} constraints", sorted(counts))
+        columns.append(column)
+    for kind in ("chosen", "confirmed"):
+        lengths = {len(getattr(column, kind)) for column in columns}
+        expect(len(lengths) == 1, f"as many {kind} episodes of every column", sorted(lengths))
+    return tuple(columns)

@@ -1,0 +1,30 @@
+"""Any budget, near the optimum: policies measured in the training world, mixed so that the budget is kept on average.
+
+A constrained MDP asks for the budget in expectation, and its optimum is a mixture of policies, each optimal for a price
+of cost. So: measure policies at several prices once, let a linear program mix them for whatever budget is asked for,
+draw one at the start of each episode, and keep to it.
+
+settings.py    how many columns are tried, and on how many episodes each
+mixture.py     the best mixture of measured policies within a budget, and a margin for what was not measured
+policy.py      a mixture in use: an agent draws its column once
+frontier.py    the columns of one problem, and the mixture for any budget
+generation.py  which columns: the ends, a bracket, the program's own prices, and the critic's guard
+"""
+
+from cmcts.frontier.frontier import BudgetWarning, Frontier, planner_of
+from cmcts.frontier.generation import generate
+from cmcts.frontier.mixture import Limits, best_mixture
+from cmcts.frontier.policy import MixedPolicy
+from cmcts.frontier.settings import FrontierSettings, Keep
+
+__all__ = [
+    "BudgetWarning",
+    "Frontier",
+    "FrontierSettings",
+    "Keep",
+    "Limits",
+    "MixedPolicy",
+    "best_mixture",
+    "generate",
+    "planner_of",
+]

@@ -1,0 +1,196 @@
+"""A frontier: measured policies, and the best mixture of them for any budget, whatever the budget means.
+
+    >>> frontier = Frontier.load("rocksample-5-7")  # doctest: +SKIP
+    >>> policy = frontier.at(1.0)  # doctest: +SKIP
+    >>> agent = policy.agent(rng=0)  # doctest: +SKIP
+
+The episodes are split so that no figure owes its place to luck. The `chosen` ones say which columns to mix for a
+budget; the `confirmed` ones, on other worlds, say how much of each, so that the upper confidence bound of the mean
+cost keeps the budget, and what the mixture earns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cmcts.critic import bundle as bundles
+from cmcts.critic.bundle import Bundle
+from cmcts.critic.columns import Column, ColumnSettings
+from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
+from cmcts.errors import InvalidInput, expect
+from cmcts.exact.column_generation import InfeasibleBudget
+from cmcts.frontier.mixture import CONFIDENCE, Floats, Limits, best_mixture, least_bounds
+from cmcts.frontier.policy import MixedPolicy
+from cmcts.frontier.settings import KEEPS, Keep
+from cmcts.model.interface import Model
+from cmcts.planning.planner import Planner
+from cmcts.planning.planners import CMCTS, PenalizedMCTS
+
+_NEGLIGIBLE = 1e-6  # a column that is drawn more rarely is not mixed in at all
+
+
+class BudgetWarning(UserWarning):
+    """A budget lies outside of what a frontier measured."""
+
+
+def planner_of(
+    column: ColumnSettings, model: Model, critic: SafetyCritic | None, cost_scale: Sequence[float] = ()
+) -> Planner:
+    """The planner that a column stands for."""
+    if column.guard == "none":
+        return PenalizedMCTS(model, column.prices, column.search)
+    if column.guard == "critic" and critic is None:
+        raise InvalidInput(f"expected a safety critic for the column {column.name!r}, got none")
+    guard = critic if column.guard == "critic" else immediate_costs_only(model, tuple(cost_scale))
+    assert guard is not None
+    return CMCTS(model, guard, column.search, column.pruning, column.prices)
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """Columns of one problem, ready to be mixed for any budget."""
+
+    model: Model
+    columns: tuple[Column, ...]
+    budget: tuple[float, ...]
+    """The budget it was built around, and the one that is used if none is named."""
+    critic: SafetyCritic | None = None
+    cost_scale: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        expect(len(self.columns) >= 1, "one column or more", self.columns)
+
+    @classmethod
+    def load(cls, folder: str | Path, model: Model | None = None) -> Frontier:
+        """The frontier of a trained bundle: a folder that `cmcts train` wrote, or the name of one that ships."""
+        loaded = bundles.load(folder)
+        if model is None:
+            from cmcts.tasks.registry import named_task
+
+            try:
+                model = named_task(loaded.task).model
+            except InvalidInput as error:
+                raise InvalidInput(
+                    f"expected the model of task {loaded.task!r} as an argument, got none: {error}"
+                ) from None
+        return cls.of(loaded, model)
+
+    @classmethod
+    def of(cls, bundle: Bundle, model: Model) -> Frontier:
+        """The frontier that a bundle holds; refuses a model that it was not made for."""
+        if not bundle.columns:
+            raise InvalidInput(f"expected a bundle with a frontier for task {bundle.task!r}, got one without")
+        bundle.critic_for(model)  # checks that the model is the bundle's
+        return cls(model, bundle.columns, bundle.budget, bundle.critic, bundle.cost_scale)
+
+    @cached_property
+    def planners(self) -> tuple[Planner, ...]:
+        """One planner a column, made once: they keep their memory from episode to episode."""
+        return tuple(planner_of(column.settings, self.model, self.critic, self.cost_scale) for column in self.columns)
+
+    def at(self, budget: ArrayLike | None = None, *, keep: Keep = "mean", share: float | None = None) -> MixedPolicy:
+        """The best mixture within `budget`: its upper bound of cost keeps it, or `InfeasibleBudget` says what it can.
+
+        `keep="mean"` limits the mean cost; `keep="chance"` also the `share` of episodes that cost more than the budget.
+        """
+        limits = self.model.validate_costs(self.budget if budget is None else budget, "budget")
+        expect(keep in KEEPS, f"keep to be one of {KEEPS}", keep)
+        expect((share is not None) == (keep == "chance"), 'a share with keep="chance", and only then', share)
+        expect(share is None or 0 <= share <= 1, "a share of episodes from 0 to 1", share)
+        chosen = self._weights("chosen", limits, share, range(len(self.columns)))
+        support = np.flatnonzero(chosen > _NEGLIGIBLE).tolist()
+        try:
+            weights = self._weights("confirmed", limits, share, support)
+        except InfeasibleBudget:  # fresh episodes of these columns were dearer: any column may help
+            weights = self._weights("confirmed", limits, share, range(len(self.columns)))
+        return self._policy(weights, limits, keep, share)
+
+    def nearest(
+        self, budget: ArrayLike | None = None, *, keep: Keep = "mean", share: float | None = None
+    ) -> MixedPolicy:
+        """The same; where the budget cannot be kept, a `BudgetWarning` says so and the thriftiest column is taken."""
+        try:
+            policy = self.at(budget, keep=keep, share=share)
+        except InfeasibleBudget as error:
+            limits = self.model.validate_costs(self.budget if budget is None else budget, "budget")
+            warnings.warn(f"{error}; the thriftiest column is used", BudgetWarning, stacklevel=2)
+            rows = self._rows("confirmed", limits, share, range(len(self.columns)))
+            over = (rows.used.mean(axis=1) - rows.limits) / np.append(self._scale, 1.0)[: len(rows.limits)]
+            weights = np.zeros(len(self.columns))
+            weights[int(np.argmin(over.max(axis=1)))] = 1.0
+            return self._policy(weights, limits, keep, share)
+        if (policy.budget > self.largest_costs + 1e-9).all():
+            largest = ", ".join(f"{cost:.4g}" for cost in self.largest_costs)
+            warnings.warn(
+                f"expected a budget of at most {largest}, the most that any column spends, got "
+                f"{policy.budget.tolist()}: the rest stays unspent",
+                BudgetWarning,
+                stacklevel=2,
+            )
+        return policy
+
+    @property
+    def least_costs(self) -> Floats:
+        """[M] the least budgets that some column is sure to keep, each by itself."""
+        return least_bounds(self._rows("confirmed", np.zeros(len(self.budget)), None, range(len(self.columns))))
+
+    @property
+    def largest_costs(self) -> Floats:
+        """[M] the most that any column spends on average."""
+        return np.asarray(np.max([column.confirmed.costs.mean(axis=0) for column in self.columns], axis=0))
+
+    @property
+    def _scale(self) -> Floats:
+        return np.asarray(self.cost_scale or (1.0,) * self.model.cost_count)
+
+    def _rows(self, kind: str, limits: Floats, share: float | None, support: Sequence[int]) -> Limits:
+        return Limits.of([getattr(self.columns[k], kind) for k in support], limits, share)
+
+    def _weights(self, kind: str, limits: Floats, share: float | None, support: Sequence[int]) -> Floats:
+        """[K] the best mixture of the columns in `support` by one kind of episodes.
+
+        What the choosing episodes cannot promise is left to the confirming ones: only these need to be sure.
+        """
+        rows = self._rows(kind, limits, share, support)
+        rewards = np.stack([getattr(self.columns[k], kind).rewards for k in support])
+        weights = np.zeros(len(self.columns))
+        try:
+            mixed = best_mixture(rewards, rows)
+        except InfeasibleBudget:
+            if kind == "confirmed":
+                raise
+            return np.ones(len(self.columns))  # all of them
+        weights[np.asarray(support, int)] = mixed.weights
+        return weights
+
+    def _policy(self, weights: Floats, limits: Floats, keep: Keep, share: float | None) -> MixedPolicy:
+        drawn = np.where(weights > _NEGLIGIBLE, weights, 0.0)
+        drawn /= drawn.sum()
+        order = sorted(np.flatnonzero(drawn).tolist(), key=lambda k: -drawn[k])
+        rows = self._rows("confirmed", limits, share, order)
+        rewards = np.stack([self.columns[k].confirmed.rewards for k in order])
+        prices = _prices(rewards, rows)
+        return MixedPolicy(
+            planners=tuple(self.planners[k] for k in order),
+            columns=tuple(self.columns[k] for k in order),
+            weights=drawn[order],
+            budget=limits,
+            keep=keep,
+            share=share,
+            prices=prices[: len(limits)],
+        )
+
+
+def _prices(rewards: Floats, rows: Limits) -> Floats:
+    """[L] what one more unit of each limit would earn; 0 where the mixture keeps less than it may."""
+    try:
+        return best_mixture(rewards, rows, CONFIDENCE).prices
+    except InfeasibleBudget:
+        return np.zeros(len(rows.limits))

@@ -1,0 +1,315 @@
+"""Column generation with tree search as the pricing oracle, and simulation in the training world as the evaluation.
+
+    the ends      no price at all; guarded by the critic, and by immediate costs alone, at the task's budget and at 0
+    bracket       prices that rise until some column keeps the smallest budget of a ladder
+    bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
+    guards        the critic at the ladder's budgets, with and without the price that suits
+    until no new column improves the curve, or there are enough
+    confirm       those that some budget wants, on worlds that took no part in the choice
+
+A new column is screened on few episodes, and measured on more only if even a lucky reading of them would improve the
+curve somewhere. Every measurement is a stage of the run: a function of the settings and of earlier ones, written when
+it is done, so that a killed run resumes bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cmcts.critic.columns import Column, ColumnSettings, Sample
+from cmcts.critic.ensemble import SafetyCritic
+from cmcts.evaluation.episodes import Episodes, run_episodes
+from cmcts.evaluation.statistics import standard_error
+from cmcts.exact.column_generation import InfeasibleBudget
+from cmcts.frontier.frontier import planner_of
+from cmcts.frontier.mixture import Limits, Mixed, best_mixture
+from cmcts.frontier.settings import FrontierSettings
+from cmcts.random import stage_seed
+from cmcts.search.pruning import PruningSettings
+from cmcts.tasks.task import Task
+
+Floats = NDArray[np.float64]
+
+# What a seed is for; training's own purposes have smaller numbers.
+CHOOSE, CONFIRM = 11, 12
+SHARES_OF_BUDGET = (0.25, 0.5, 1.0, 2.0, 4.0)
+SHARES_OF_RECKLESS_COST = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
+SAME_BUDGET, SAME_PRICE = 1.2, 1.04  # budgets and prices closer than this, as a ratio, are not told apart
+PRICE_RISES = 6  # by PRICE_FACTOR each, to find the frugal end
+PRICE_FACTOR = 4.0
+LUCK = 2.0  # standard errors that a screened reward may be better than it looked
+GAIN = 0.5  # of a standard error of reward: a smaller improvement of the curve is noise
+
+
+class Recorder(Protocol):
+    """Where stages are written, and read again by a resumed run."""
+
+    def stage(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """A stage's record: as it was written, or computed now."""
+
+    def save(self, name: str, arrays: dict[str, NDArray[Any]]) -> None:
+        """Write the arrays of a stage to a file of the run."""
+
+    def load(self, name: str) -> dict[str, NDArray[Any]]:
+        """Read them again."""
+
+    def begin(self, phase: str, total: int, **figures: Any) -> None:
+        """A stage of so many episodes begins."""
+
+    def advance(self, units: int) -> None:
+        """Some of them are done."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A trained critic, and the pruning and search that it was found best with."""
+
+    critic: SafetyCritic
+    pruning: PruningSettings
+    search: Any  # SearchSettings
+
+
+@dataclass
+class _Candidate:
+    settings: ColumnSettings
+    sample: Sample
+    alive: bool = True  # may still be mixed in
+
+    @property
+    def reward(self) -> float:
+        return float(self.sample.rewards.mean())
+
+    @property
+    def costs(self) -> Floats:
+        return np.asarray(self.sample.costs.mean(axis=0))
+
+
+def generate(
+    task: Task, settings: FrontierSettings, seed: int, guard: Guard | None, cost_scale: Floats, recorder: Recorder
+) -> tuple[Column, ...]:
+    """The columns of a frontier for `task`, found and confirmed in its training world."""
+    return _Generator(task, settings, seed, guard, cost_scale, recorder).run()
+
+
+class _Generator:
+    def __init__(
+        self,
+        task: Task,
+        settings: FrontierSettings,
+        seed: int,
+        guard: Guard | None,
+        cost_scale: Floats,
+        recorder: Recorder,
+    ) -> None:
+        self.task, self.settings, self.seed, self.guard, self.recorder = task, settings, seed, guard, recorder
+        self.scale = cost_scale
+        self.budget = np.asarray(task.budget)
+        self.search = replace(task.search, iterations=max(settings.iterations, task.search.iterations))
+        self.tried: list[_Candidate] = []
+        self.ladder: list[Floats] = []
+
+    def run(self) -> tuple[Column, ...]:
+        nothing = np.zeros(len(self.budget))
+        reckless = self.add(self.priced(nothing))
+        self.ladder = ladder(self.budget, reckless.costs)
+        for budget in _distinct([nothing, self.budget]):
+            if self.guard is not None:
+                self.add(self.guarded("critic", budget, nothing))
+            self.add(self.guarded("immediate", budget, nothing))
+        self.bracket(reckless)
+        while self.room and (prices := self.untried_prices()):
+            for price in prices:
+                self.add(self.priced(price))
+        if self.guard is not None:
+            for budget in self.ladder:
+                self.add(self.guarded("critic", budget, nothing))
+                if (mixed := self.mixture(budget)) is not None and mixed.prices.any():
+                    self.add(self.guarded("critic", budget, mixed.prices))
+        return tuple(self.confirm(k) for k in self.wanted())
+
+    @property
+    def room(self) -> bool:
+        return len(self.tried) < self.settings.columns
+
+    def priced(self, prices: Floats) -> ColumnSettings:
+        return ColumnSettings(tuple(prices.tolist()), self.search)
+
+    def guarded(self, kind: Any, budget: Floats, prices: Floats) -> ColumnSettings:
+        trained = self.guard if kind == "critic" else None
+        pruning = replace(self.task.pruning, cost_floor=True) if trained is None else trained.pruning
+        search = self.task.search if trained is None else trained.search
+        return ColumnSettings(tuple(prices.tolist()), search, kind, tuple(budget.tolist()), pruning)
+
+    def add(self, column: ColumnSettings) -> _Candidate:
+        """Screen a column, and measure it if it can matter; the same one is not tried twice."""
+        for candidate in self.tried:
+            if candidate.settings == column:
+                return candidate
+        if self.tried and not self.room:
+            return self.tried[0]
+        k = len(self.tried)
+        candidate = _Candidate(column, self.measure("screen", k, column, 0, self.settings.screening_episodes))
+        candidate.alive = not self.tried or self.can_matter(candidate)
+        self.tried.append(candidate)
+        more = self.settings.choosing_episodes - self.settings.screening_episodes
+        if candidate.alive and more > 0:
+            rest = self.measure("choose", k, column, self.settings.screening_episodes, max(2, more))
+            candidate.sample = Sample(
+                np.concatenate([candidate.sample.rewards, rest.rewards]),
+                np.concatenate([candidate.sample.costs, rest.costs]),
+            )
+        return candidate
+
+    def measure(self, phase: str, k: int, column: ColumnSettings, first: int, episodes: int) -> Sample:
+        """Play episodes of a column in the training world, or read what an earlier life of the run has played."""
+        file = f"columns/{phase}-{k:03d}.safetensors"
+        seed = stage_seed(self.seed, CONFIRM if phase == "confirm" else CHOOSE)
+
+        critic = None if self.guard is None else self.guard.critic
+
+        def compute() -> dict[str, Any]:
+            planner = planner_of(column, self.task.model, critic, self.scale.tolist())
+            self.recorder.begin(phase, episodes, column=k, policy=column.name)
+            done, _ = run_episodes(
+                planner,
+                self.task.training_world,
+                column.budget or self.budget,
+                episodes=episodes,
+                seed=seed,
+                first_episode=first,
+                on_steps=lambda _, finished: self.recorder.advance(finished),
+            )
+            self.recorder.save(file, {"rewards": done.rewards, "costs": done.costs})
+            return {"phase": phase, "column": k, "policy": column.name, **_figures(done, column.search.iterations)}
+
+        self.recorder.stage(f"{phase} {k}", compute)
+        arrays = self.recorder.load(file)
+        return Sample(arrays["rewards"], arrays["costs"])
+
+    def mixture(self, budget: Floats, extra: _Candidate | None = None) -> Mixed | None:
+        """The best mixture of what is alive, by measured means; None if none keeps the budget."""
+        alive = [candidate for candidate in self.tried if candidate.alive] + ([extra] if extra else [])
+        rewards = np.array([candidate.reward for candidate in alive])
+        used = np.stack([candidate.costs for candidate in alive])
+        try:
+            return best_mixture(rewards[:, None], Limits(used[:, None, :], budget), confidence=None)
+        except InfeasibleBudget:
+            return None
+
+    def value(self, budget: Floats, extra: _Candidate | None = None) -> float:
+        """What the best mixture earns; minus infinity if none keeps the budget."""
+        mixed = self.mixture(budget, extra)
+        if mixed is None:
+            return -np.inf
+        alive = [candidate for candidate in self.tried if candidate.alive] + ([extra] if extra else [])
+        return float(mixed.weights @ np.array([candidate.reward for candidate in alive]))
+
+    def can_matter(self, candidate: _Candidate) -> bool:
+        """Whether a lucky reading of what was screened would improve the curve anywhere, or spend less than all."""
+        alive = [other for other in self.tried if other.alive]
+        if (candidate.costs < np.min([other.costs for other in alive], axis=0)).any():
+            return True
+        error = standard_error(candidate.sample.rewards)
+        lucky = replace_rewards(candidate, candidate.sample.rewards + LUCK * error)
+        return any(self.value(budget, lucky) > self.value(budget) + GAIN * error for budget in self.ladder)
+
+    def bracket(self, reckless: _Candidate) -> None:
+        """Raise the price until some column keeps the smallest budgets, or the costs no longer fall."""
+        spread = abs(reckless.reward) + float(reckless.sample.rewards.std())
+        price = spread / np.maximum(reckless.costs, 1e-3 * self.scale)
+        least = np.inf
+        for _ in range(PRICE_RISES):
+            if not self.room or all(self.mixture(budget) is not None for budget in self.ladder):
+                return
+            costs = float((self.add(self.priced(price)).costs / self.scale).max())
+            if costs > 0.98 * least:
+                return
+            least, price = costs, price * PRICE_FACTOR
+
+    def untried_prices(self) -> list[Floats]:
+        """The program's prices for the budgets of the ladder, the task's own first, that no column was tried at."""
+        known = [np.array(c.settings.prices) for c in self.tried if c.settings.guard == "none"]
+        found: list[Floats] = []
+        for budget in sorted(self.ladder, key=lambda b: bool((b != self.budget).any())):
+            mixed = self.mixture(budget)
+            if mixed is None or not mixed.prices.any():
+                continue
+            if not any(_close(mixed.prices, price, SAME_PRICE) for price in known + found):
+                found.append(mixed.prices)
+        return found
+
+    def wanted(self) -> list[int]:
+        """The columns that some budget wants, with or without a margin, and the thriftiest of each constraint."""
+        wanted: set[int] = set()
+        alive = [k for k, candidate in enumerate(self.tried) if candidate.alive]
+        rewards = np.stack([self.tried[k].sample.rewards for k in alive])
+        used = np.stack([self.tried[k].sample.costs for k in alive])
+        between = [(a + b) / 2 for a, b in zip(self.ladder, self.ladder[1:], strict=False)]
+        for budget in [*self.ladder, *between]:
+            for confidence in (None, 0.95):
+                try:
+                    mixed = best_mixture(rewards, Limits(used, budget), confidence)
+                except InfeasibleBudget:
+                    continue
+                wanted |= {alive[i] for i in np.flatnonzero(mixed.weights > 0.01)}
+        wanted |= {alive[i] for i in np.argmin(used.mean(axis=1), axis=0).tolist()}
+        wanted.add(alive[int(np.argmax(rewards.mean(axis=1)))])
+        return sorted(wanted)
+
+    def confirm(self, k: int) -> Column:
+        """The column with episodes on fresh worlds."""
+        candidate = self.tried[k]
+        sample = self.measure("confirm", k, candidate.settings, 0, self.settings.confirming_episodes)
+        return Column(candidate.settings, candidate.sample, sample)
+
+
+def ladder(budget: Floats, reckless_costs: Floats) -> list[Floats]:
+    """Budgets that a frontier is built for, smallest first: around the task's own, and up to what recklessness costs.
+
+    With several constraints, all of them together, and each one alone while the others are loose.
+    """
+    rows = [share * budget for share in SHARES_OF_BUDGET] + [
+        share * reckless_costs for share in SHARES_OF_RECKLESS_COST
+    ]
+    rows = [np.minimum(row, reckless_costs) for row in rows] + [budget]
+    if len(budget) > 1:
+        rows += [np.where(np.arange(len(budget)) == m, budget, reckless_costs) for m in range(len(budget))]
+    distinct: list[Floats] = [budget]
+    for row in rows:
+        if not any(_close(row, other, SAME_BUDGET) for other in distinct):
+            distinct.append(row)
+    return sorted(distinct, key=lambda row: float(row.sum()))
+
+
+def _close(one: Floats, other: Floats, ratio: float) -> bool:
+    """Whether two vectors differ by at most this ratio in every number."""
+    low, high = np.minimum(one, other), np.maximum(one, other)
+    return bool((high <= ratio * low).all())
+
+
+def _distinct(rows: Sequence[Floats]) -> list[Floats]:
+    return [row for k, row in enumerate(rows) if not any((row == other).all() for other in rows[:k])]
+
+
+def replace_rewards(candidate: _Candidate, rewards: Floats) -> _Candidate:
+    """The same with other rewards."""
+    return _Candidate(candidate.settings, Sample(rewards, candidate.sample.costs))
+
+
+def _figures(done: Episodes, iterations: int) -> dict[str, Any]:
+    costs, decisions = done.costs, int(done.steps.sum())
+    return {
+        "episodes": len(done),
+        "decisions": decisions,
+        "simulations": decisions * iterations,
+        "reward_mean": float(done.rewards.mean()),
+        "reward_se": standard_error(done.rewards),
+        "cost_means": costs.mean(axis=0).tolist(),
+        "cost_ses": [standard_error(column) for column in costs.T],
+        "decision_ms": float(1e3 * done.planning_seconds.sum() / decisions),
+    }
