@@ -74,6 +74,7 @@ def test_evaluate_prints_its_figures(capsys, monkeypatch, played):
 def hasty(monkeypatch):
     """Trainings of seconds: one round, few steps, a small network, and episodes of ten steps."""
     pytest.importorskip("jax")
+    from cmcts.frontier.settings import FrontierSettings
     from cmcts.training import loop
     from cmcts.training.multipliers import MultiplierSettings
     from cmcts.training.settings import CriticSettings, TrainingSettings
@@ -89,6 +90,7 @@ def hasty(monkeypatch):
             evaluation_episodes=200,
             critic=CriticSettings(hidden=(8,), steps=300, batch=32),
             multiplier=MultiplierSettings(max_updates=2),
+            frontier=FrontierSettings(columns=0),
         )
 
     def short_episodes(planner, world, budget, **options):

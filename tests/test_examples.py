@@ -13,6 +13,7 @@ from cmcts.errors import InvalidInput
 
 pytest.importorskip("jax")
 
+from cmcts.frontier.settings import FrontierSettings
 from cmcts.training.loop import train
 from cmcts.training.multipliers import MultiplierSettings
 from cmcts.training.run_folder import RunFolder
@@ -35,6 +36,7 @@ def test_a_users_task_is_trained_resumed_and_deployed(capsys, tmp_path, monkeypa
         tolerances=(0.0,),
         critic=CriticSettings(hidden=(8,), steps=300, batch=32),
         multiplier=MultiplierSettings(max_updates=1),
+        frontier=FrontierSettings(columns=0),
     )
     run = RunFolder.create(tmp_path / "run", run_config(task, settings))
     assert run.config["source"] == reference

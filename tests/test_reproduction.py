@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from cmcts.errors import InvalidInput
+from cmcts.frontier.settings import FrontierSettings
 from cmcts.report.tables import read_rows
 from cmcts.reproduction import experiments, results
 from cmcts.reproduction.charts import FIGURES, curves
@@ -86,7 +87,9 @@ def test_the_full_run_covers_the_papers_experiments():
 def test_settings_of_trainings():
     """Defaults are what `cmcts train` uses, the paper's are its table's, and each option undoes one thing."""
     task = make("rocksample-7-8")
-    assert Training("rocksample-7-8", "defaults").settings(3, False) == TrainingSettings.for_task(task, seed=3)
+    assert Training("rocksample-7-8", "defaults").settings(3, False) == TrainingSettings.for_task(
+        task, seed=3, frontier=FrontierSettings(columns=0)
+    )
     assert Training("rocksample-7-8", "paper").settings(3, False) == paper_settings(task, 3)
     changed = Training("rocksample-7-8", "paper", iterations=128, alpha0=8.0, epsilon=0.3).settings(0, False)
     assert (changed.iterations, changed.multiplier.alpha0, changed.multiplier.epsilon) == (128, 8.0, 0.3)

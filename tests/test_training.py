@@ -18,6 +18,7 @@ from cmcts.critic import bundle as bundles
 from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import Transitions
 from cmcts.exact.random_problems import random_problem
+from cmcts.frontier.settings import FrontierSettings
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.tasks.registry import make
@@ -47,6 +48,7 @@ def small_settings(**changes):
         "tolerances": (0.02, 0.1),
         "critic": CriticSettings(hidden=(8,), steps=300, batch=32),
         "multiplier": MultiplierSettings(max_updates=2),
+        "frontier": FrontierSettings(columns=0),
     }
     return TrainingSettings.for_task(TASK, **(defaults | changes))
 
@@ -188,6 +190,7 @@ def test_no_feasible_critic_is_said_and_nothing_is_kept(tmp_path):
         search=dataclasses.replace(task.search, guarded_rollouts=False),
         critic=CriticSettings(hidden=(8,), steps=50, batch=16),
         multiplier=MultiplierSettings(max_updates=1),
+        frontier=FrontierSettings(columns=0),
     )
     outcome = train(task, settings, RunFolder.create(tmp_path / "run", run_config(task, settings)))
     assert outcome.bundle is None
@@ -235,6 +238,7 @@ def test_a_task_in_other_units_is_trained_alike(tmp_path):
             tolerances=(0.05,),
             critic=CriticSettings(hidden=(8,), steps=100, batch=32),
             multiplier=MultiplierSettings(max_updates=3),
+            frontier=FrontierSettings(columns=0),
         )
         run = RunFolder.create(tmp_path / f"{unit:g}", run_config(task, settings))
         train(task, settings, run)

@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 import cmcts
+from cmcts import Agent
 from cmcts.commands.planner_options import PLANNERS, make_planner
 from cmcts.commands.play_episode import Step, play_episode
 from cmcts.envs.rocksample.model import SAMPLE, SENSE
@@ -74,7 +75,8 @@ def main() -> None:
     figure, panels = plt.subplots(1, len(PLANNERS), figsize=(11, 4.3), dpi=110)
     for axes, name in zip(panels, PLANNERS, strict=True):
         planner = make_planner(task, name).planner
-        draw(axes, task, name, list(play_episode(task, planner, seed=SEED)), world._good)  # a planner never sees these
+        steps = list(play_episode(task, Agent(planner, task.budget, rng=SEED), seed=SEED))
+        draw(axes, task, name, steps, world._good)  # a planner never sees these
     marks = [
         Line2D([], [], marker="s", color="none", markerfacecolor=GOOD, markeredgecolor="none", markersize=10),
         Line2D([], [], marker="s", color="none", markerfacecolor=BAD, markeredgecolor="none", markersize=10),

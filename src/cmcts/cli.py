@@ -17,6 +17,7 @@ from cmcts.commands.bench import Bench
 from cmcts.commands.check import Check
 from cmcts.commands.demo import Demo
 from cmcts.commands.evaluate import Evaluate
+from cmcts.commands.frontier import ShowFrontier
 from cmcts.commands.plan import Plan
 from cmcts.commands.play import Play
 from cmcts.commands.reproduce import Reproduce
@@ -33,6 +34,7 @@ COMMANDS: dict[str, Any] = {
     "play": Play,
     "train": Train,
     "evaluate": Evaluate,
+    "frontier": ShowFrontier,
     "reproduce": Reproduce,
     "demo": Demo,
     "solve": Solve,

@@ -77,6 +77,7 @@ class Demo:
         from cmcts.commands.planner_options import PLANNERS, make_planner
         from cmcts.commands.progress import TrainingProgress
         from cmcts.evaluation.episodes import run_episodes
+        from cmcts.frontier.settings import FrontierSettings
         from cmcts.report.figures import comparison, png, where_they_went
         from cmcts.tasks.optimum import solve_task
         from cmcts.tasks.registry import make
@@ -86,7 +87,13 @@ class Demo:
 
         task = make(name)
         settings = TrainingSettings.for_task(
-            task, seed=self.seed, max_rounds=3, patience=0, evaluation_episodes=200, tolerances=(0.02, 0.05)
+            task,
+            seed=self.seed,
+            max_rounds=3,
+            patience=0,
+            evaluation_episodes=200,
+            tolerances=(0.02, 0.05),
+            frontier=FrontierSettings(columns=0),
         )
         began = time.perf_counter()
         progress = TrainingProgress(task, settings)

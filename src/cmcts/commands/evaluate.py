@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,9 +15,9 @@ from cmcts.errors import InvalidInput
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from cmcts.commands.planner_options import Choice
     from cmcts.evaluation.episodes import Episodes, Summary, Transitions
     from cmcts.evaluation.statistics import Difference, Interval
-    from cmcts.planning.planner import Planner
     from cmcts.tasks.task import Task
 
 _NONE = "(default: none)"
@@ -50,15 +51,15 @@ class Evaluate(PlannerOptions):
         """Evaluate and print."""
         from rich.console import Console
 
-        from cmcts.commands.planner_options import load_task, make_planner
+        from cmcts.commands.planner_options import choose, load_task
         from cmcts.report.tables import write_table
 
-        self._refuse_mistakes()
         task = load_task(self.task)
-        budget = task.budget if self.budget is None else self.budget
-        planner, note = make_planner(task, self.planner, self.critic, self.penalty)
-        iterations = self._iterations(planner)
-        episodes, steps = self._episodes(task, self.planner, planner, budget, iterations)
+        choice = choose(task, self)
+        self._refuse_mistakes(choice)
+        budget = choice.budget
+        iterations = self._iterations(choice)
+        episodes, steps = self._episodes(task, choice, budget, iterations)
         if self.table is not None:
             write_table(self.table, episodes.columns())
         if self.trajectories is not None:
@@ -67,14 +68,14 @@ class Evaluate(PlannerOptions):
         names = [task.model.cost_name(m) for m in range(task.model.cost_count)]
         regret = _regret(task, budget, summary.reward_mean) if self.regret else None
         others = {
-            name: self._episodes(task, name, make_planner(task, name).planner, budget, iterations)[0]
-            for name in self.compare
+            name: self._episodes(task, self._other(task, name, budget), budget, iterations)[0] for name in self.compare
         }
         comparisons = {name: _compare(episodes, other) for name, other in others.items()}
         if self.json:
             from json import dumps
 
-            about: dict[str, Any] = {"task": task.name, "planner": self.planner, "world": self.world, "note": note}
+            about: dict[str, Any] = {"task": task.name, "planner": choice.name, "keep": choice.keep}
+            about |= {"world": self.world, "note": choice.note}
             limits = {"iterations": iterations, "seconds": self.seconds, "seed": self.seed}
             figures = {"budget": list(budget), "cost_names": names, **summary.to_dict()} | (
                 asdict(regret) if regret else {}
@@ -83,28 +84,40 @@ class Evaluate(PlannerOptions):
             print(dumps(about | limits | figures | ({"comparisons": compared} if compared else {}), indent=2))
             return
         console = Console(highlight=False)
-        console.print(f"[bold]{task.name}[/], planner {self.planner}, {self.world} world, {self.episodes} episodes")
-        console.print(note, style="dim", markup=False)
+        console.print(f"[bold]{task.name}[/], planner {choice.name}, {self.world} world, {self.episodes} episodes")
+        console.print(choice.note, style="dim", markup=False)
         _print(console, summary, names, budget, regret)
         for name, comparison in comparisons.items():
             _print_comparison(console, name, comparison)
 
-    def _refuse_mistakes(self) -> None:
+    def _refuse_mistakes(self, choice: Choice) -> None:
         """What is wrong with the options, before an episode is run."""
         from cmcts.report.tables import check_table_path
 
         for path in (self.table, self.trajectories):
             if path is not None:
                 check_table_path(path)
-        if self.planner in self.compare:
-            raise InvalidInput(f"expected --compare with other planners than {self.planner}, got {self.planner}")
+        if choice.name in self.compare:
+            raise InvalidInput(f"expected --compare with other planners than {choice.name}, got {choice.name}")
 
-    def _iterations(self, planner: Planner) -> int | None:
-        """As many for all that are compared: a bundle may have been made for another number than the task's."""
-        return planner.search.iterations if self.iterations is None and self.seconds is None else self.iterations
+    def _iterations(self, choice: Choice) -> int | None:
+        """As many for all that are compared: a bundle may have been made for another number than the task's.
+
+        The columns of a frontier have numbers of their own, which were measured, and so have its rivals then.
+        """
+        if self.iterations is not None or self.seconds is not None or choice.name == "frontier":
+            return self.iterations
+        return choice.planners[0].search.iterations
+
+    def _other(self, task: Task, name: PlannerName, budget: tuple[float, ...]) -> Choice:
+        """Another planner to compare with under the same budget, by the same critic's folder where it takes one."""
+        from cmcts.commands.planner_options import choose
+
+        options = dataclasses.replace(self, planner=name, budget=budget, keep=None, share=None, penalty=None)
+        return choose(task, options if name in ("frontier", "cmcts") else dataclasses.replace(options, critic=None))
 
     def _episodes(
-        self, task: Task, name: str, planner: Planner, budget: tuple[float, ...], iterations: int | None
+        self, task: Task, choice: Choice, budget: tuple[float, ...], iterations: int | None
     ) -> tuple[Episodes, Transitions]:
         from rich.console import Console
         from rich.progress import Progress
@@ -112,11 +125,11 @@ class Evaluate(PlannerOptions):
         from cmcts.commands.planner_options import compile_first
         from cmcts.evaluation.episodes import run_episodes
 
-        compile_first(task, planner, budget)
+        compile_first(task, choice.planners, budget)
         with Progress(console=Console(stderr=True), transient=True) as progress:
-            row = progress.add_task(f"{name}: {self.episodes} episodes", total=self.episodes)
+            row = progress.add_task(f"{choice.name}: {self.episodes} episodes", total=self.episodes)
             return run_episodes(
-                planner,
+                choice.player,
                 task.real_world if self.world == "real" else task.training_world,
                 budget,
                 episodes=self.episodes,

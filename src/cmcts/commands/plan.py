@@ -22,31 +22,24 @@ class Plan(PlannerOptions):
 
     def run(self) -> None:
         """Plan and print."""
-        from cmcts.commands.planner_options import compile_first, load_task, make_planner, numbers
+        from cmcts.commands.planner_options import choose, compile_first, load_task, numbers
 
         task = load_task(self.task)
-        planner, note = make_planner(task, self.planner, self.critic, self.penalty)
-        budget = task.budget if self.budget is None else self.budget
-        compile_first(task, planner, budget)
-        decision = planner.plan(
-            task.model.start_state(self.seed),
-            budget,
-            iterations=self.iterations,
-            seconds=self.seconds,
-            rng=self.seed,
-        )
+        choice = choose(task, self)
+        compile_first(task, choice.planners, choice.budget)
+        decision = choice.agent(self.seed, self.iterations, self.seconds).act(task.model.start_state(self.seed))
         if self.json:
             from json import dumps
 
-            about = {"task": task.name, "planner": self.planner, "note": note}
+            about = {"task": task.name, "planner": choice.name, "keep": choice.keep, "note": choice.note}
             print(dumps(about | decision.to_dict(), indent=2))
             return
 
         from rich.console import Console
 
         console = Console(highlight=False)
-        console.print(f"[bold]{task.name}[/], planner {self.planner}, {numbers(task.model, decision.budget)} to spend")
-        console.print(note, style="dim", markup=False)
+        console.print(f"[bold]{task.name}[/], planner {choice.name}, {numbers(task.model, choice.budget)} to spend")
+        console.print(choice.note, style="dim", markup=False)
         console.print(decision_table(decision))
         if decision.nothing_safe:
             console.print(

@@ -15,18 +15,23 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from cmcts.critic.bundle import Bundle
     from cmcts.critic.ensemble import SafetyCritic
+    from cmcts.frontier import MixedPolicy
     from cmcts.model.interface import Model
+    from cmcts.planning.agent import Agent
     from cmcts.planning.planner import Planner
     from cmcts.search.pruning import PruningSettings
     from cmcts.search.settings import SearchSettings
     from cmcts.tasks.task import Task
 
-PlannerName = Literal["cmcts", "cc-mcp", "penalized"]
-PLANNERS: tuple[PlannerName, ...] = ("cmcts", "cc-mcp", "penalized")
+PlannerName = Literal["frontier", "cmcts", "cc-mcp", "penalized"]
+PLANNERS: tuple[PlannerName, ...] = ("cmcts", "cc-mcp", "penalized")  # those that need no training to run
+KeepName = Literal["mean", "chance", "episode"]
 
 
 _TASKS_OWN = "(default: the task's own)"
+_BEST = "(default: frontier where the critic's folder holds one, else cmcts)"
 
 
 @dataclass(frozen=True)
@@ -35,18 +40,28 @@ class PlannerOptions:
 
     task: Annotated[Positional[str], arg(metavar="TASK")]
     """A task's name (`cmcts tasks` lists them), or FILE.py:NAME or MODULE:NAME for one of your own."""
-    planner: PlannerName = "cmcts"
-    """The safety critic prunes (cmcts), lambda is tuned online (cc-mcp), or lambda is fixed (penalized)."""
+    planner: Annotated[
+        PlannerName | None, arg(metavar="{frontier,cmcts,cc-mcp,penalized}", help_behavior_hint=_BEST)
+    ] = None
+    """A mixture of measured policies for this budget (frontier), the safety critic prunes (cmcts), lambda is tuned
+    online (cc-mcp), or lambda is fixed (penalized)."""
     iterations: Annotated[int | None, arg(metavar="N", help_behavior_hint=_TASKS_OWN)] = None
     """Simulations a decision; without them, --seconds alone sets the limit."""
     seconds: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: no limit)")] = None
     """Time limit of a decision."""
     budget: Annotated[tuple[float, ...] | None, arg(metavar="B [B ...]", help_behavior_hint=_TASKS_OWN)] = None
     """What may be spent, one number a constraint."""
+    keep: Annotated[
+        KeepName | None, arg(metavar="{mean,chance,episode}", help_behavior_hint="(default: the planner's)")
+    ] = None
+    """What the budget means: the mean cost keeps it (mean, planner frontier), that and at most a --share of the
+    episodes cost more (chance, planner frontier), or every episode keeps it (episode, planner cmcts)."""
+    share: Annotated[float | None, arg(metavar="DELTA", help_behavior_hint="(default: none)")] = None
+    """With --keep chance: the largest share of episodes that may cost more than the budget."""
     seed: int = 0
     """Of the start or the world, and of the search."""
     critic: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: the one that ships)")] = None
-    """Folder of a trained critic, or the name of one that ships, for planner cmcts."""
+    """Folder of a trained critic and frontier, or the name of one that ships, for planners frontier and cmcts."""
     penalty: Annotated[float | None, arg(metavar="LAMBDA", help_behavior_hint=_TASKS_OWN)] = None
     """lambda, for planner penalized."""
 
@@ -100,6 +115,88 @@ class ChosenPlanner(NamedTuple):
     note: str
 
 
+class Choice(NamedTuple):
+    """What the options ask for: who plays, under which budget, what that means, and what to say about it."""
+
+    name: PlannerName
+    player: Planner | MixedPolicy
+    budget: tuple[float, ...]
+    keep: KeepName | None  # None: this planner makes nothing of the word
+    note: str
+
+    def agent(self, seed: int, iterations: int | None, seconds: float | None) -> Agent:
+        """An agent for one episode; of a frontier, with the column that the seed draws."""
+        from cmcts.planning.agent import Agent
+        from cmcts.planning.planner import Planner
+
+        if isinstance(self.player, Planner):
+            return Agent(self.player, self.budget, rng=seed, iterations=iterations, seconds=seconds)
+        return self.player.agent(rng=seed, iterations=iterations, seconds=seconds)
+
+    @property
+    def planners(self) -> tuple[Planner, ...]:
+        """All that may play."""
+        from cmcts.planning.planner import Planner
+
+        return (self.player,) if isinstance(self.player, Planner) else self.player.planners
+
+
+def choose(task: Task, options: PlannerOptions) -> Choice:
+    """Who plays, as the options say: a frontier where there is one, unless another planner or meaning is named."""
+    bundle = _bundle(task, options.critic)
+    name = options.planner or _planner_for(options.keep, bundle)
+    if options.keep is not None:
+        fitting = "cmcts" if options.keep == "episode" else "frontier"
+        if name != fitting:
+            raise InvalidInput(f"expected --keep {options.keep} with planner {fitting}, got it with {name}")
+    if (options.share is not None) != (options.keep == "chance"):
+        raise InvalidInput(f"expected --share DELTA with --keep chance, and only then, got {options.share}")
+    if name == "frontier":
+        if options.penalty is not None:
+            raise InvalidInput("expected --penalty with planner penalized alone, got it with frontier")
+        return _frontier_choice(task, bundle, options)
+    budget = task.budget if options.budget is None else options.budget
+    planner, note = make_planner(task, name, options.critic, options.penalty)
+    return Choice(name, planner, budget, "episode" if name == "cmcts" else None, note)
+
+
+def _planner_for(keep: KeepName | None, bundle: Bundle | None) -> PlannerName:
+    if keep == "episode" or (keep is None and (bundle is None or not bundle.columns)):
+        return "cmcts"
+    return "frontier"
+
+
+def _bundle(task: Task, directory: Path | None) -> Bundle | None:
+    """The bundle that is asked for, else the one that ships, if there is one."""
+    from cmcts.critic import bundle
+
+    folder = bundle.shipped(task.name) if directory is None else bundle.find(directory)
+    return None if folder is None else bundle.load(folder)
+
+
+def _frontier_choice(task: Task, bundle: Bundle | None, options: PlannerOptions) -> Choice:
+    import warnings
+
+    from cmcts.frontier import BudgetWarning, Frontier
+
+    if bundle is None or not bundle.columns:
+        where = f"none in {options.critic}" if options.critic else f"none that ships for {task.name}"
+        raise InvalidInput(f"expected a frontier, which `cmcts train {task.source or task.name}` builds, got {where}")
+    frontier = Frontier.of(bundle, task.model)
+    keep: Literal["mean", "chance"] = "chance" if options.keep == "chance" else "mean"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", BudgetWarning)
+        policy = frontier.nearest(options.budget, keep=keep, share=options.share)
+    note = f"budget kept on average{_at_most(options.share)}: {policy.describe()}"
+    for warning in caught:
+        note += f"\nwarning: {warning.message}"
+    return Choice("frontier", policy, tuple(policy.budget.tolist()), keep, note)
+
+
+def _at_most(share: float | None) -> str:
+    return "" if share is None else f", at most {100 * share:g} % of the episodes over it"
+
+
 def make_planner(
     task: Task, name: PlannerName, critic: Path | None = None, penalty: float | None = None
 ) -> ChosenPlanner:
@@ -121,12 +218,13 @@ def make_planner(
     return ChosenPlanner(PenalizedMCTS(task.model, multipliers, task.search), f"lambda is {multipliers[0]:g}")
 
 
-def compile_first(task: Task, planner: Planner, budget: tuple[float, ...]) -> None:
-    """One simulation, so that later times are those of planning alone; says what the user is waiting for."""
+def compile_first(task: Task, planners: Sequence[Planner], budget: tuple[float, ...]) -> None:
+    """One simulation each, so that later times are those of planning alone; says what the user is waiting for."""
     from rich.console import Console
 
     with Console(stderr=True).status("compiling the search; later runs find it on disk"):
-        planner.plan(task.model.start_state(), budget, iterations=1)
+        for planner in planners:
+            planner.plan(task.model.start_state(), budget, iterations=1)
 
 
 def numbers(model: Model, values: Sequence[float] | NDArray[np.float64], form: str = ".3f") -> str:

@@ -20,23 +20,21 @@ class Play(PlannerOptions):
 
         from rich.console import Console
 
-        from cmcts.commands.planner_options import compile_first, load_task, make_planner, numbers
+        from cmcts.commands.planner_options import choose, compile_first, load_task, numbers
         from cmcts.commands.play_episode import first_picture, play_episode
         from cmcts.errors import expect
         from cmcts.evaluation.episodes import OVERSPENT
 
         expect(self.delay >= 0, "delay >= 0", self.delay)
         task = load_task(self.task)
-        planner, note = make_planner(task, self.planner, self.critic, self.penalty)
-        budget = task.budget if self.budget is None else self.budget
-        compile_first(task, planner, budget)
+        choice = choose(task, self)
+        budget = choice.budget
+        compile_first(task, choice.planners, budget)
         console = Console(highlight=False)
-        console.print(f"[bold]{task.name}[/], planner {self.planner}")
-        console.print(f"{note}\n", style="dim", markup=False)
+        console.print(f"[bold]{task.name}[/], planner {choice.name}")
+        console.print(f"{choice.note}\n", style="dim", markup=False)
         console.print(first_picture(task, self.seed), markup=False)
-        episode = play_episode(
-            task, planner, seed=self.seed, iterations=self.iterations, seconds=self.seconds, budget=budget
-        )
+        episode = play_episode(task, choice.agent(self.seed, self.iterations, self.seconds), seed=self.seed)
         model, steps = task.model, []
         cost = "cost " if model.cost_count == 1 else ""  # several costs bring their names
         for step in episode:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from cmcts.planning.agent import Agent
     from cmcts.planning.decision import Decision
-    from cmcts.planning.planner import Planner
     from cmcts.tasks.task import Task, World
 
 
@@ -46,23 +46,12 @@ def first_picture(task: Task, seed: int) -> str:
     return picture(world, world.reset(seed=seed)[0])
 
 
-def play_episode(
-    task: Task,
-    planner: Planner,
-    *,
-    seed: int,
-    iterations: int | None = None,
-    seconds: float | None = None,
-    budget: tuple[float, ...] | None = None,
-) -> Iterator[Step]:
+def play_episode(task: Task, agent: Agent, *, seed: int) -> Iterator[Step]:
     """One episode in the real world, step by step."""
     import numpy as np
 
-    from cmcts.planning.agent import Agent
-
     world = drawn_world(task)
     state, _ = world.reset(seed=seed)
-    agent = Agent(planner, budget or task.budget, rng=seed, iterations=iterations, seconds=seconds)
     total, spent, scale = 0.0, np.zeros(task.model.cost_count), 1.0
     over = False
     while not over:

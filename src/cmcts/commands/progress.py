@@ -33,6 +33,7 @@ class TrainingProgress:
         self.label = ""
         self.say(
             f"training a safety critic for {task.name} (seed {settings.seed}, at most {settings.max_rounds} rounds)"
+            + (f", then a frontier (at most {settings.frontier.columns} columns)" if settings.frontier.columns else "")
         )
 
     def say(self, text: str) -> None:
@@ -41,8 +42,11 @@ class TrainingProgress:
 
     def begin(self, phase: str, total: int, **figures: Any) -> None:
         """A stage begins."""
-        details = ", ".join(f"{_name(name)} {_show(value)}" for name, value in figures.items() if name != "round")
-        self.label = f"round {figures['round'] + 1}/{self.settings.max_rounds}  {phase}  {details}"
+        details = ", ".join(f"{_name(name)} {_show(value)}" for name, value in figures.items() if name not in _PLACES)
+        place = f"column {figures['column'] + 1}" if "column" in figures else ""
+        if "round" in figures:
+            place = f"round {figures['round'] + 1}/{self.settings.max_rounds}"
+        self.label = f"{place}  {phase}  {details}"
         self.bar.reset(self.row, total=total, description=self.label)
 
     def advance(self, units: int, **figures: Any) -> None:
@@ -54,8 +58,14 @@ class TrainingProgress:
         """A stage is done."""
         elapsed = time.perf_counter() - self.began
         again = "  (done before)" if resumed else ""
-        head = f"{elapsed:6.1f} s  round {record['round'] + 1}  {record['phase']:<8}"
-        if record["phase"] == "scale":
+        place = f"column {record['column'] + 1}" if "column" in record else f"round {record['round'] + 1}"
+        head = f"{elapsed:6.1f} s  {place}  {record['phase']:<8}"
+        if "column" in record:
+            costs = zip(record["cost_means"], record["cost_ses"], strict=True)
+            cost = ", ".join(f"{m:.3f} ± {s:.3f}" for m, s in costs)
+            reward = f"reward {record['reward_mean']:.2f} ± {record['reward_se']:.2f}"
+            body = f"{record['policy']}: {reward}, cost {cost} in {record['episodes']} episodes"
+        elif record["phase"] == "scale":
             body = f"costs are judged in units of {_show(record['cost_scale'])}, after {record['walked']} random steps"
         elif record["phase"] == "gather":
             costs = zip(record["cost_means"], record["cost_ses"], strict=True)
@@ -80,6 +90,9 @@ class TrainingProgress:
                 f"{record['episodes']} over budget, {verdict}"
             )
         self.say(f"{head}  {body}{again}")
+
+
+_PLACES = ("round", "column")
 
 
 def tried(record: dict[str, Any]) -> str:

@@ -3,7 +3,8 @@
     the ends      no price at all; guarded by the critic, and by immediate costs alone, at the task's budget and at 0
     bracket       prices that rise until some column keeps the smallest budget of a ladder
     bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
-    guards        the critic at the ladder's budgets, with and without the price that suits
+    guards        the critic at the task's budget, with and without the price that suits; at every budget of the ladder
+                  where the planning model is not known to be right
     until no new column improves the curve, or there are enough
     confirm       those that some budget wants, on worlds that took no part in the choice
 
@@ -27,7 +28,7 @@ from cmcts.evaluation.episodes import Episodes, run_episodes
 from cmcts.evaluation.statistics import standard_error
 from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.frontier.frontier import planner_of
-from cmcts.frontier.mixture import Limits, Mixed, best_mixture
+from cmcts.frontier.mixture import Limits, Mixed, best_mixture, upper_bounds
 from cmcts.frontier.settings import FrontierSettings
 from cmcts.random import stage_seed
 from cmcts.search.pruning import PruningSettings
@@ -42,6 +43,8 @@ SHARES_OF_RECKLESS_COST = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
 SAME_BUDGET, SAME_PRICE = 1.2, 1.04  # budgets and prices closer than this, as a ratio, are not told apart
 PRICE_RISES = 6  # by PRICE_FACTOR each, to find the frugal end
 PRICE_FACTOR = 4.0
+PRICES_OFF_MODEL = (1.0, 0.75, 0.5, 0.25, 1.5)  # a model that misjudges costs wants another price than the world's
+CONFIRMING_BLOCKS = 4
 LUCK = 2.0  # standard errors that a screened reward may be better than it looked
 GAIN = 0.5  # of a standard error of reward: a smaller improvement of the curve is noise
 
@@ -109,7 +112,7 @@ class _Generator:
         self.task, self.settings, self.seed, self.guard, self.recorder = task, settings, seed, guard, recorder
         self.scale = cost_scale
         self.budget = np.asarray(task.budget)
-        self.search = replace(task.search, iterations=max(settings.iterations, task.search.iterations))
+        self.search = replace(task.search, iterations=settings.search_factors[0] * task.search.iterations)
         self.tried: list[_Candidate] = []
         self.ladder: list[Floats] = []
 
@@ -122,15 +125,18 @@ class _Generator:
                 self.add(self.guarded("critic", budget, nothing))
             self.add(self.guarded("immediate", budget, nothing))
         self.bracket(reckless)
+        self.search_as_long_as_it_pays()
         while self.room and (prices := self.untried_prices()):
             for price in prices:
                 self.add(self.priced(price))
         if self.guard is not None:
-            for budget in self.ladder:
+            # Where the planner's model is right, a price does all that a guard can; where it is wrong, only the critic
+            # knows, and what suits one budget need not suit another.
+            for budget in [self.budget] if self.task.model_is_exact else self.ladder:
                 self.add(self.guarded("critic", budget, nothing))
                 if (mixed := self.mixture(budget)) is not None and mixed.prices.any():
                     self.add(self.guarded("critic", budget, mixed.prices))
-        return tuple(self.confirm(k) for k in self.wanted())
+        return self.confirmed(self.wanted())
 
     @property
     def room(self) -> bool:
@@ -154,20 +160,18 @@ class _Generator:
             return self.tried[0]
         k = len(self.tried)
         candidate = _Candidate(column, self.measure("screen", k, column, 0, self.settings.screening_episodes))
-        candidate.alive = not self.tried or self.can_matter(candidate)
+        candidate.alive = not self.tried or (self.can_matter(candidate) and not self.is_twin(candidate))
         self.tried.append(candidate)
         more = self.settings.choosing_episodes - self.settings.screening_episodes
         if candidate.alive and more > 0:
             rest = self.measure("choose", k, column, self.settings.screening_episodes, max(2, more))
-            candidate.sample = Sample(
-                np.concatenate([candidate.sample.rewards, rest.rewards]),
-                np.concatenate([candidate.sample.costs, rest.costs]),
-            )
+            candidate.sample = _joined(candidate.sample, rest)
         return candidate
 
-    def measure(self, phase: str, k: int, column: ColumnSettings, first: int, episodes: int) -> Sample:
+    def measure(self, phase: str, k: int, column: ColumnSettings, first: int, episodes: int, block: int = 0) -> Sample:
         """Play episodes of a column in the training world, or read what an earlier life of the run has played."""
-        file = f"columns/{phase}-{k:03d}.safetensors"
+        more = f" {block}" if block else ""
+        file = f"columns/{phase}-{k:03d}{more.replace(' ', '-')}.safetensors"
         seed = stage_seed(self.seed, CONFIRM if phase == "confirm" else CHOOSE)
 
         critic = None if self.guard is None else self.guard.critic
@@ -187,7 +191,7 @@ class _Generator:
             self.recorder.save(file, {"rewards": done.rewards, "costs": done.costs})
             return {"phase": phase, "column": k, "policy": column.name, **_figures(done, column.search.iterations)}
 
-        self.recorder.stage(f"{phase} {k}", compute)
+        self.recorder.stage(f"{phase} {k}{more}", compute)
         arrays = self.recorder.load(file)
         return Sample(arrays["rewards"], arrays["costs"])
 
@@ -218,6 +222,16 @@ class _Generator:
         lucky = replace_rewards(candidate, candidate.sample.rewards + LUCK * error)
         return any(self.value(budget, lucky) > self.value(budget) + GAIN * error for budget in self.ladder)
 
+    def is_twin(self, candidate: _Candidate) -> bool:
+        """Whether another column has played the very same episodes: its price or guard makes no difference here."""
+        rows = len(candidate.sample)
+        return any(
+            bool((other.sample.rewards[:rows] == candidate.sample.rewards).all())
+            and bool((other.sample.costs[:rows] == candidate.sample.costs).all())
+            for other in self.tried
+            if other.alive
+        )
+
     def bracket(self, reckless: _Candidate) -> None:
         """Raise the price until some column keeps the smallest budgets, or the costs no longer fall."""
         spread = abs(reckless.reward) + float(reckless.sample.rewards.std())
@@ -231,6 +245,24 @@ class _Generator:
                 return
             least, price = costs, price * PRICE_FACTOR
 
+    def search_as_long_as_it_pays(self) -> None:
+        """Try the task's own price with more simulations, and go on with them if what is left after paying is more.
+
+        Not where the planning model may be wrong: more search finds more of what is not there.
+        """
+        if not self.task.model_is_exact or not (prices := self.untried_prices()):
+            return
+        before = self.add(self.priced(prices[0]))
+        for factor in self.settings.search_factors[1:]:
+            search = replace(self.search, iterations=factor * self.task.search.iterations)
+            after = self.add(ColumnSettings(before.settings.prices, search))
+            rows = min(len(before.sample), len(after.sample))
+            gains = after.sample.rewards[:rows] - before.sample.rewards[:rows]
+            gains = gains - (after.sample.costs[:rows] - before.sample.costs[:rows]) @ prices[0]
+            if gains.mean() <= standard_error(gains):
+                return
+            self.search, before = search, after
+
     def untried_prices(self) -> list[Floats]:
         """The program's prices for the budgets of the ladder, the task's own first, that no column was tried at."""
         known = [np.array(c.settings.prices) for c in self.tried if c.settings.guard == "none"]
@@ -239,8 +271,10 @@ class _Generator:
             mixed = self.mixture(budget)
             if mixed is None or not mixed.prices.any():
                 continue
-            if not any(_close(mixed.prices, price, SAME_PRICE) for price in known + found):
-                found.append(mixed.prices)
+            for factor in (1.0,) if self.task.model_is_exact else PRICES_OFF_MODEL:
+                price = factor * mixed.prices
+                if not any(_close(price, other, SAME_PRICE) for other in known + found):
+                    found.append(price)
         return found
 
     def wanted(self) -> list[int]:
@@ -261,11 +295,34 @@ class _Generator:
         wanted.add(alive[int(np.argmax(rewards.mean(axis=1)))])
         return sorted(wanted)
 
-    def confirm(self, k: int) -> Column:
-        """The column with episodes on fresh worlds."""
-        candidate = self.tried[k]
-        sample = self.measure("confirm", k, candidate.settings, 0, self.settings.confirming_episodes)
-        return Column(candidate.settings, candidate.sample, sample)
+    def confirmed(self, wanted: list[int]) -> tuple[Column, ...]:
+        """The columns with episodes on fresh worlds: as many as it takes to know the task's budget is kept."""
+        samples = {k: self.confirm(k, 0) for k in wanted}
+        for block in range(1, CONFIRMING_BLOCKS):
+            if self.margin([samples[k] for k in wanted]) <= self.settings.margin:
+                break
+            samples = {k: _joined(samples[k], self.confirm(k, block)) for k in wanted}
+        return tuple(Column(self.tried[k].settings, self.tried[k].sample, samples[k]) for k in wanted)
+
+    def confirm(self, k: int, block: int) -> Sample:
+        """A block of fresh episodes of a column."""
+        episodes = self.settings.confirming_episodes
+        return self.measure("confirm", k, self.tried[k].settings, block * episodes, episodes, block)
+
+    def margin(self, samples: list[Sample]) -> float:
+        """What the task's budget must leave unspent to be kept for sure, as a share of it; 0 if it cannot be kept."""
+        rewards, rows = np.stack([sample.rewards for sample in samples]), Limits.of(samples, self.budget, None)
+        try:
+            weights = best_mixture(rewards, rows).weights
+        except InfeasibleBudget:
+            return 0.0
+        mixed = np.tensordot(weights, rows.used, axes=1)
+        spare = upper_bounds(mixed[None])[0] - mixed.mean(axis=0)
+        return float((spare / np.maximum(self.budget, 1e-3 * self.scale)).max())
+
+
+def _joined(one: Sample, other: Sample) -> Sample:
+    return Sample(np.concatenate([one.rewards, other.rewards]), np.concatenate([one.costs, other.costs]))
 
 
 def ladder(budget: Floats, reckless_costs: Floats) -> list[Floats]:

@@ -17,20 +17,27 @@ class FrontierSettings:
 
     columns: int = 24
     """Columns to try at most; 0 builds no frontier."""
-    iterations: int = 4096
-    """Simulations a decision of a column that has a price and no critic."""
+    search_factors: tuple[int, ...] = (1, 4)
+    """Multiples of the task's own simulations a decision, smallest first, for columns that have a price and no critic:
+    a larger one is used if it pays."""
     screening_episodes: int = 100
     """Episodes that show whether a column can matter at all."""
-    choosing_episodes: int = 300
+    choosing_episodes: int = 400
     """Episodes, with those, of every column that can: they say which columns are kept, and which to mix."""
-    confirming_episodes: int = 600
+    confirming_episodes: int = 1000
     """Episodes on fresh worlds of every column that is kept: they say how much of each."""
+    margin: float = 0.03
+    """As many more are played, up to four times as many, until the task's budget is kept with a margin of at most this
+    share of it."""
 
     def __post_init__(self) -> None:
         expect(isinstance(self.columns, int) and self.columns >= 0, "columns >= 0", self.columns)
-        expect(isinstance(self.iterations, int) and self.iterations >= 1, "iterations >= 1", self.iterations)
+        rising = self.search_factors == tuple(sorted(set(self.search_factors)))
+        sound = len(self.search_factors) >= 1 and self.search_factors[0] >= 1 and rising
+        expect(sound, "search_factors >= 1, smallest first", self.search_factors)
         for name in ("screening_episodes", "choosing_episodes", "confirming_episodes"):
             count = getattr(self, name)
             expect(isinstance(count, int) and count >= 2, f"{name} >= 2", count)
+        expect(self.margin > 0, "margin > 0", self.margin)
         fits = self.screening_episodes <= self.choosing_episodes
         expect(fits, f"screening_episodes <= {self.choosing_episodes}, the choosing ones", self.screening_episodes)

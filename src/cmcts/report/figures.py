@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import matplotlib
 
@@ -18,8 +18,8 @@ from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import Summary, Transitions
 from cmcts.tasks.task import Task
 
-NAMES = {"cmcts": "C-MCTS", "cc-mcp": "CC-MCP", "penalized": "MCTS, fixed penalty"}
-COLOURS = {"cmcts": "#0b5d6b", "cc-mcp": "#e08214", "penalized": "#8e7cc3"}
+NAMES = {"frontier": "frontier", "cmcts": "C-MCTS", "cc-mcp": "CC-MCP", "penalized": "MCTS, fixed penalty"}
+COLOURS = {"frontier": "#b5179e", "cmcts": "#0b5d6b", "cc-mcp": "#e08214", "penalized": "#8e7cc3"}
 
 
 def where_they_went(task: Task, journeys: Mapping[str, Transitions]) -> Figure:
@@ -73,12 +73,48 @@ def comparison(task: Task, summaries: Mapping[str, Summary], optimum: float | No
     return figure
 
 
-def png(figure: Figure, dpi: int = 120) -> bytes:
-    """The figure as a file's content; the figure is closed."""
+def frontier_figure(
+    task: Task, rows: Sequence[tuple[float, float, float, float, float | None]], rivals: Mapping[str, Summary]
+) -> Figure:
+    """Reward against budget: ours with its 95 % interval, the optimum where it is known, and other planners as points.
+
+    Rows are (budget, reward, low, high, optimum).
+    """
+    axes = _panels(1, height=3.4)[0]
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    figure.set_size_inches(5.6, 3.6)
+    budgets, rewards, low, high, optima = (list(column) for column in zip(*rows, strict=True))
+    known = [(b, best) for b, best in zip(budgets, optima, strict=True) if best is not None]
+    if known:
+        axes.plot(*zip(*known, strict=True), color=INK, ls="--", lw=1.2, label="optimum")
+    axes.fill_between(budgets, low, high, color=COLOURS["frontier"], alpha=0.22, lw=0)
+    axes.plot(budgets, rewards, color=COLOURS["frontier"], lw=1.8, marker="o", ms=3.5, label="frontier, 95 % interval")
+    for name, marker in (("cmcts", "s"), ("cc-mcp", "^")):
+        if name in rivals:
+            seen = rivals[name]
+            axes.errorbar(seen.cost_mean, seen.reward_mean, 2 * seen.reward_se, 2 * seen.cost_se, fmt=marker, ms=6,
+                          color=COLOURS[name], capsize=2.5, lw=1.2, label=f"{NAMES[name]}, at its cost")  # fmt: skip
+    axes.set_xlabel(f"budget for {task.model.cost_name(0)}, or mean of it", fontsize=9)
+    axes.set_ylabel("discounted reward", fontsize=9)
+    axes.set_title(f"{task.name}: what a budget buys", fontsize=10, color=INK)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)
+    axes.legend(fontsize=8, frameon=False, loc="lower right")
+    return figure
+
+
+def picture(figure: Figure, form: str, dpi: int = 160) -> bytes:
+    """The figure as the content of a .png, .svg or .pdf file; the figure is closed."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi)
+    figure.savefig(buffer, format=form, dpi=dpi)
     plt.close(figure)
     return buffer.getvalue()
+
+
+def png(figure: Figure, dpi: int = 120) -> bytes:
+    """The figure as a file's content; the figure is closed."""
+    return picture(figure, "png", dpi)
 
 
 def _panels(count: int, height: float = 3.6) -> list[Axes]:

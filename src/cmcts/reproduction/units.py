@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cmcts.frontier.settings import FrontierSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.tasks.registry import make
 from cmcts.tasks.task import Task
@@ -53,7 +54,9 @@ class Training:
     def settings(self, seed: int, quick: bool) -> TrainingSettings:
         """The settings of this training, as `cmcts train` would have them."""
         task = make(self.task)
-        settings = paper_settings(task, seed) if self.variant == "paper" else TrainingSettings.for_task(task, seed=seed)
+        # The paper compares planners that keep every episode within the budget: no frontier.
+        ours = TrainingSettings.for_task(task, seed=seed, frontier=FrontierSettings(columns=0))
+        settings = paper_settings(task, seed) if self.variant == "paper" else ours
         changes = dict(OPTIONS[self.option])
         direct = changes.pop("", {})
         if self.iterations is not None:

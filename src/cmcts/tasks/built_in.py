@@ -77,6 +77,7 @@ def rocksample_task(n: int, m: int, training_d0: float = 20.0) -> Task:
         penalty=4.0,
         cost_scale=(1.0,),
         real_model=model if training_d0 == 20.0 else rocksample_model(n, m),
+        training_model=model,
         optimum=rocksample_optimum,
         draw_steps=partial(_draw_rocksample, model.params),
         paper=_PAPER_ROCKSAMPLE.get((n, m), _PAPER_LARGE_MAP),
@@ -96,6 +97,7 @@ def leaking_rocksample_task(n: int, m: int) -> Task:
         training_world=partial(_leaking_world, n=n, m=m),
         real_world=partial(_leaking_world, n=n, m=m),
         real_model=None,
+        training_model=None,
         optimum=None,
     )
 
@@ -115,6 +117,7 @@ def energy_task(n: int, m: int) -> Task:
         penalty=4.0,
         cost_scale=(1.0, 1.0),
         real_model=model,
+        training_model=model,
         draw_steps=partial(_draw_rocksample, model.params),
         paper=_PAPER_LARGE_MAP,
     )
@@ -133,6 +136,7 @@ def safe_gridworld_task() -> Task:
         penalty=30.0,
         cost_scale=(1.0,),
         real_model=safe_gridworld_model(0.3),
+        training_model=safe_gridworld_model(0.25),
         draw_steps=_draw_safe_gridworld,
         paper=PaperSettings(
             alpha0=10.0,

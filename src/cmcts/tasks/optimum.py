@@ -8,18 +8,25 @@ from cmcts.errors import InvalidInput
 from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.exact.finite import STATE_LIMIT
 from cmcts.exact.optimum import Optimum, solve_model
+from cmcts.model.interface import Model
 from cmcts.tasks.task import Task
 
-__all__ = ["Optimum", "least_optimum", "optimum", "solve_task"]
+__all__ = ["Optimum", "least_optimum", "optimum", "solve_task", "solve_training"]
 
 
 def solve_task(task: Task, budget: ArrayLike | None = None, state_limit: int = STATE_LIMIT) -> Optimum:
     """The optimum of a task's real world, with the task's budget or another; an error says why there is none."""
-    model = task.real_model
+    return _solve(task, task.real_model, "real_model", budget, state_limit)
+
+
+def solve_training(task: Task, budget: ArrayLike | None = None, state_limit: int = STATE_LIMIT) -> Optimum:
+    """The same in its training world, which is where a frontier is measured."""
+    return _solve(task, task.training_model, "training_model", budget, state_limit)
+
+
+def _solve(task: Task, model: Model | None, name: str, budget: ArrayLike | None, state_limit: int) -> Optimum:
     if model is None:
-        raise InvalidInput(
-            f"expected task {task.name!r} to have a real_model, which its optimum follows from, got None"
-        )
+        raise InvalidInput(f"expected task {task.name!r} to have a {name}, which its optimum follows from, got None")
     limits = task.budget if budget is None else budget
     if task.optimum is not None:
         return task.optimum(model, limits, task.discount)

@@ -77,6 +77,8 @@ class Task:
     it out by itself if it is not stated."""
     real_model: Model | None = None
     """What the real world follows, where that is known: the optimum is computed from it."""
+    training_model: Model | None = None
+    """What the training world follows, where that is known: a frontier is compared with its optimum."""
     optimum: Callable[[Model, Any, float], Optimum] | None = None
     """(real_model, budget, discount) to its constrained optimum, for problems that know better than to list states."""
     draw_steps: Callable[..., None] | None = None
@@ -98,6 +100,8 @@ class Task:
             object.__setattr__(self, "cost_scale", tuple(scale.tolist()))
         if isinstance(self.real_world, _OwnWorld) and self.real_model in (None, self.real_world.model):
             object.__setattr__(self, "real_model", self.model)
+        if isinstance(self.training_world, _OwnWorld) and self.training_model in (None, self.training_world.model):
+            object.__setattr__(self, "training_model", self.model)
         for name in ("training_world", "real_world"):
             world = getattr(self, name)
             expect(callable(world), f"a function {name} that makes a world", world)

@@ -1,0 +1,201 @@
+"""`cmcts frontier`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from cmcts.commands.planner_options import KeepName
+from cmcts.errors import InvalidInput, expect
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from rich.table import Table
+
+    from cmcts.evaluation.episodes import Summary
+    from cmcts.frontier import Frontier, MixedPolicy
+    from cmcts.tasks.task import Task
+
+_OWN = "(default: the task's own)"
+STEPS = 10
+
+
+@dataclass(frozen=True)
+class ShowFrontier:
+    """What any budget buys: the frontier that `cmcts train` built, as a table and a figure.
+
+    Figures are those of the training world, on episodes that took no part in choosing the columns.
+    """
+
+    task: Annotated[Positional[str], arg(metavar="TASK")]
+    """A task's name (`cmcts tasks` lists them), or FILE.py:NAME or MODULE:NAME for one of your own."""
+    critic: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: the one that ships)")] = None
+    """Folder of a training that has finished, or the name of one that ships."""
+    budget: Annotated[tuple[float, ...] | None, arg(metavar="B [B ...]", help_behavior_hint=_OWN)] = None
+    """With several constraints: the point to show, one number a constraint."""
+    keep: KeepName = "mean"
+    """What the budget means: the mean cost keeps it, or that and at most a --share of the episodes cost more."""
+    share: Annotated[float | None, arg(metavar="DELTA", help_behavior_hint="(default: none)")] = None
+    """With --keep chance: the largest share of episodes that may cost more than the budget."""
+    episodes: int = 200
+    """Episodes of C-MCTS and CC-MCP at the task's budget, shown beside it; 0 for none."""
+    seed: int = 0
+    """Of these episodes."""
+    out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: no figure)")] = None
+    """Write the figure to this file, .png, .svg or .pdf."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> None:
+        """Solve for a ladder of budgets, and show."""
+        from cmcts.commands.planner_options import load_task
+        from cmcts.critic import bundle
+        from cmcts.frontier import Frontier
+
+        expect(self.episodes == 0 or self.episodes >= 2, "episodes >= 2, or 0", self.episodes)
+        if self.keep == "episode":
+            raise InvalidInput("expected --keep mean or chance, got episode: that is planner cmcts, not a mixture")
+        if self.out is not None and self.out.suffix not in (".png", ".svg", ".pdf"):
+            raise InvalidInput(f"expected --out to end with .png, .svg or .pdf, got {self.out}")
+        task = load_task(self.task)
+        folder = bundle.find(self.critic or task.name)
+        frontier = Frontier.of(bundle.load(folder), task.model)
+        points = [self._point(task, frontier, limits) for limits in self._ladder(task, frontier)]
+        rivals = self._rivals(task) if self.episodes else {}
+        if self.out is not None:
+            from cmcts.files import write_atomically
+            from cmcts.report.figures import frontier_figure, picture
+
+            if task.model.cost_count > 1:
+                raise InvalidInput("expected one constraint for a figure of reward against budget, got several")
+            figure = frontier_figure(task, [point.to_row() for point in points], rivals)
+            write_atomically(self.out, picture(figure, self.out.suffix[1:]))
+        if self.json:
+            from json import dumps
+
+            figures = {name: summary.to_dict() for name, summary in rivals.items()}
+            rows = [point.to_dict() for point in points]
+            print(dumps({"task": task.name, "keep": self.keep, "points": rows, "rivals": figures}, indent=2))
+            return
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        kept = "on average" if self.share is None else f"on average, by {100 * (1 - self.share):g} % of the episodes"
+        console.print(f"[bold]{task.name}[/], training world, budget kept {kept}")
+        console.print(_table(task, points))
+        for name, summary in rivals.items():
+            console.print(
+                f"{name} at budget {', '.join(f'{limit:g}' for limit in task.budget)}: reward "
+                f"{summary.reward_mean:.3f} ± {summary.reward_se:.3f}, cost {summary.cost_mean:.3f} ± "
+                f"{summary.cost_se:.3f}, "
+                f"{summary.violations} of {summary.episodes} episodes over it"
+            )
+
+    def _ladder(self, task: Task, frontier: Frontier) -> list[NDArray[np.float64]]:
+        """Budgets to show: of one constraint, even steps from the least that can be kept to the most that is spent."""
+        import numpy as np
+
+        if self.budget is not None:
+            return [task.model.validate_costs(self.budget, "budget")]
+        if task.model.cost_count > 1:
+            return [np.asarray(frontier.budget)]
+        least, most = float(frontier.least_costs[0]), float(frontier.largest_costs[0])
+        steps = np.linspace(least, most, STEPS)
+        own = float(frontier.budget[0])
+        return [np.array([limit]) for limit in sorted({*steps.tolist(), *([own] if own >= least else [])})]
+
+    def _point(self, task: Task, frontier: Frontier, limits: NDArray[np.float64]) -> _Point:
+        from cmcts.errors import InvalidInput
+        from cmcts.tasks.optimum import solve_training
+
+        keep: Any = self.keep
+        policy = frontier.at(limits, keep=keep, share=self.share)
+        try:
+            best = solve_training(task, limits).reward_upper
+        except InvalidInput:
+            best = None
+        return _Point(policy, best)
+
+    def _rivals(self, task: Task) -> dict[str, Summary]:
+        """C-MCTS and CC-MCP on the same worlds, at the task's budget."""
+        from rich.console import Console
+
+        from cmcts.commands.planner_options import PlannerName, make_planner
+        from cmcts.evaluation.episodes import run_episodes
+
+        names: tuple[PlannerName, ...] = ("cmcts", "cc-mcp")
+        summaries: dict[str, Summary] = {}
+        for name in names:
+            planner = make_planner(task, name, self.critic if name == "cmcts" else None).planner
+            with Console(stderr=True).status(f"{name} plays {self.episodes} episodes in the training world"):
+                episodes, _ = run_episodes(
+                    planner, task.training_world, task.budget, episodes=self.episodes, seed=self.seed
+                )
+            summaries[name] = episodes.summary()
+        return summaries
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """The mixture for one budget, and the optimum there if it is known."""
+
+    policy: MixedPolicy
+    optimum: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        policy = self.policy
+        columns = zip(policy.weights.tolist(), policy.columns, strict=True)
+        return {
+            "budget": policy.budget.tolist(),
+            "reward_mean": float(policy.rewards.mean()),
+            "reward_interval": list(policy.reward_interval),
+            "cost_means": policy.costs.mean(axis=0).tolist(),
+            "cost_bounds": policy.cost_bounds.tolist(),
+            "over_budget": policy.over_budget,
+            "prices": policy.prices.tolist(),
+            "optimum": self.optimum,
+            "mixture": [{"share": share, "policy": column.settings.name} for share, column in columns],
+        }
+
+    def to_row(self) -> tuple[float, float, float, float, float | None]:
+        """Budget, reward, its interval, and the optimum: for a figure."""
+        low, high = self.policy.reward_interval
+        return float(self.policy.budget[0]), float(self.policy.rewards.mean()), low, high, self.optimum
+
+
+def _table(task: Task, points: Sequence[_Point]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    from cmcts.commands.planner_options import numbers
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("budget", "reward", "95 % interval", "cost, and its bound", "over budget", "price"):
+        table.add_column(name, justify="right")
+    known = any(point.optimum is not None for point in points)
+    if known:
+        table.add_column("optimum", justify="right")
+    table.add_column("mixture")
+    for point in points:
+        policy = point.policy
+        low, high = policy.reward_interval
+        cells = [
+            numbers(task.model, policy.budget, ".4g"),
+            f"{policy.rewards.mean():.3f}",
+            f"{low:.3f} to {high:.3f}",
+            f"{numbers(task.model, policy.costs.mean(axis=0))}, {numbers(task.model, policy.cost_bounds)}",
+            f"{100 * policy.over_budget:.1f} %",
+            numbers(task.model, policy.prices, ".3g"),
+        ]
+        if known:
+            cells.append("-" if point.optimum is None else f"{point.optimum:.3f}")
+        from rich.markup import escape
+
+        table.add_row(*map(escape, cells), escape(policy.describe()))
+    return table
