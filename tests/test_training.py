@@ -48,7 +48,9 @@ def small_settings(**changes):
         "tolerances": (0.02, 0.1),
         "critic": CriticSettings(hidden=(8,), steps=300, batch=32),
         "multiplier": MultiplierSettings(max_updates=2),
-        "frontier": FrontierSettings(columns=0),
+        "frontier": FrontierSettings(
+            columns=7, search_factors=(1,), screening_episodes=4, choosing_episodes=6, confirming_episodes=8
+        ),
     }
     return TrainingSettings.for_task(TASK, **(defaults | changes))
 
@@ -60,12 +62,22 @@ def begin(path, settings):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     path = tmp_path_factory.mktemp("training") / "run"
-    outcome = train(TASK, small_settings(), begin(path, small_settings()))
-    return path, outcome
+    counter = Counter()
+    outcome = train(TASK, small_settings(), begin(path, small_settings()), counter)
+    return path, outcome, counter.signs
+
+
+class Counter(Silence):
+    """Counts the signs of life of a training."""
+
+    signs = 0
+
+    def advance(self, units, **figures):
+        self.signs += 1
 
 
 def test_a_small_training_ends_with_a_feasible_bundle(finished):
-    path, outcome = finished
+    path, outcome, _ = finished
     assert outcome.record["feasible"]
     assert outcome.record["cost_mean"] + outcome.record["cost_se"] <= 1.0 + 1e-9
     loaded = bundles.load(path, TASK.model)
@@ -104,7 +116,7 @@ def test_dangers_that_strike_by_chance_are_accounted_for_in_expectation(tmp_path
 
 
 def test_the_data_learns_terminal_steps_and_what_followed(finished):
-    path, _ = finished
+    path, _, _ = finished
     steps = Transitions(**RunFolder.open(path).load("transitions/000-000.safetensors"))
     assert len(steps) >= 100
     assert steps.last[-1]
@@ -135,19 +147,20 @@ class Killer(Silence):
             raise KilledError
 
 
-@pytest.mark.parametrize("after", [1, 15, 40, 90])
+@pytest.mark.parametrize("after", [1, 15, 90, -30, -2])
 def test_a_run_killed_anywhere_resumes_to_the_same_bundle(finished, tmp_path, after):
-    whole, _ = finished
+    whole, _, signs = finished
+    after %= signs  # counted from the end, it strikes the frontier
     with pytest.raises(KilledError):
         train(TASK, small_settings(), begin(tmp_path / "run", small_settings()), Killer(after))
     run = RunFolder.open(tmp_path / "run")
     train(TASK, settings_from_config(TASK, run.config, run.path), run)
-    for name in (bundles.CRITIC_FILE, bundles.BUNDLE_FILE):
+    for name in (bundles.CRITIC_FILE, bundles.COLUMNS_FILE, bundles.BUNDLE_FILE):
         assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()
 
 
 def test_a_run_of_another_task_or_version_is_not_resumed(finished):
-    path, _ = finished
+    path, _, _ = finished
     config = RunFolder.open(path).config
     with pytest.raises(InvalidInput, match="was begun for task 'rocksample-3-2' with another model"):
         settings_from_config(make("rocksample-4-2"), config, path)
@@ -157,7 +170,7 @@ def test_a_run_of_another_task_or_version_is_not_resumed(finished):
 
 
 def test_settings_survive_the_run_folder(finished):
-    path, _ = finished
+    path, _, _ = finished
     assert settings_from_config(TASK, RunFolder.open(path).config, path) == small_settings()
 
 
@@ -204,7 +217,7 @@ def test_no_two_stages_share_a_seed():
 
 
 def test_what_is_kept_was_confirmed_on_other_episodes(finished):
-    path, outcome = finished
+    path, outcome, _ = finished
     history = RunFolder.open(path).history
     chosen = [row for row in history if row["phase"] == "evaluate" and row["feasible"]]
     confirmed = [row for row in history if row["phase"] == "confirm"]
