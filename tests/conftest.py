@@ -22,8 +22,8 @@ compiled_only = pytest.mark.skipif(not compiled, reason="about compiled code; NU
 # Files that take long go first, or one process would end with them alone. The first compiles what most others use;
 # those after it, which begin in another process meanwhile, need none of that.
 LONG = (
-    "test_search", "test_learning", "test_site", "test_pictures", "test_compilation", "test_accounting",
-    "test_training", "test_readme", "test_commands_succeed", "test_expectations", "test_random_problems",
+    "test_search", "test_learning", "test_site", "test_pictures", "test_accounting", "test_training",
+    "test_compilation", "test_readme", "test_commands_succeed", "test_expectations", "test_random_problems",
     "test_examples",
 )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """How the library's functions, and the user's, run: compiled and cached, or as plain Python.
 
 content.py    how a model's functions reach a cached, compiled kernel, or run as they are
+inner.py      how what only other kernels call is compiled: once, as part of them
 verdict.py    does it compile, and if not, why
 portable.py   parameters of the script that is run, in a class that the next process has as well
 """

@@ -29,6 +29,8 @@ from numba import njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.extending import NativeValue, models, overload_attribute, register_model, unbox
 
+from cmcts.compilation.inner import InnerCompiler
+
 # Modules whose functions are identified by name and version; everything else is followed into its code.
 _TRUSTED = {"numpy": np.__version__, "numba": numba.__version__, "math": "", "cmath": "", "builtins": ""}
 
@@ -41,8 +43,9 @@ LIBRARY = Path(__file__).parents[1]  # the folder of the whole library
 # Numba writes two wrappers for each function, one for calls from Python and one for calls through a pointer. What only
 # other kernels call needs neither, and compiles a third faster without; to call it from Python is to crash.
 kernel = njit(_nrt=False, forceinline=True, no_cfunc_wrapper=True)
-inner_kernel = njit(_nrt=False, forceinline=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
-entry_point = njit(_nrt=False, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)  # see `compiled_for`
+_INNER: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True, "pipeline_class": InnerCompiler}
+inner_kernel = njit(_nrt=False, forceinline=True, **_INNER)
+entry_point = njit(_nrt=False, nogil=True, **_INNER)  # see `compiled_for`
 
 
 def _library_digest() -> bytes:

@@ -16,7 +16,8 @@ from cmcts.compilation.content import entry_point
 from cmcts.compilation.content import inner_kernel as kernel
 from cmcts.model.interface import Model
 
-STEP, COUNT, ACTION, ROLLOUT_ACTION, EXPECTED_COSTS, FEATURES, CRITIC = 1, 2, 3, 4, 5, 6, 7
+# Not Python's integers: each of these is a type of its own to Numba, and `note_fault` would compile for every kind.
+STEP, COUNT, ACTION, ROLLOUT_ACTION, EXPECTED_COSTS, FEATURES, CRITIC = (np.int64(kind) for kind in range(1, 8))
 
 
 @entry_point  # not inlined: it is called once, and from many places
@@ -60,7 +61,7 @@ def count_legal_actions(model, params, state, work):
 def fault_message(model: Model, fault: NDArray[np.float64]) -> str:
     """What a noted fault says, in words: [1 + state_size + 2 + cost_count] numbers."""
     size = model.state_size
-    kind, state = int(fault[0]), fault[1 : 1 + size].tolist()
+    kind, state = np.int64(fault[0]), fault[1 : 1 + size].tolist()
     action, value, costs = int(fault[1 + size]), float(fault[2 + size]), fault[3 + size :].tolist()
     name = model.action_name(action) if 0 <= action < model.action_count else str(action)
     actions = f"from 0 to {model.action_count - 1}"

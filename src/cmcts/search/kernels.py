@@ -155,7 +155,7 @@ def select(model, params, tree, multipliers, rules, work, rng):
     """
     constraints = work.costs.shape[0]
     size = work.state.shape[0]
-    node, depth = ROOT, 0
+    node, depth = np.int64(ROOT), 0  # a bare constant has a type of its own: what is called below would compile twice
     terminal = tree.terminal[ROOT]
     for m in range(constraints):
         work.path_costs[m] = 0.0
