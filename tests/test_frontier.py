@@ -146,7 +146,7 @@ def test_another_column_steps_in_where_the_chosen_ones_turn_out_too_dear():
 
 
 def test_a_chance_is_a_row_more():
-    """Half of the risky column's episodes cost 2, the others nothing: the mean keeps the budget, half of them do not."""
+    """Half of the risky column's episodes cost 2, the others 0: its mean keeps the budget, half of them do not."""
     risky = Sample(np.full(40, 4.0), np.tile([[0.0], [2.0]], (20, 1)))
     frontier = frontier_of([steady(1.0, 0.0), risky], [steady(1.0, 0.0), risky])
     mean = frontier.at(1.5)

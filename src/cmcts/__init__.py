@@ -1,7 +1,7 @@
 """Safe planning with Monte Carlo Tree Search: as much reward as possible within a cost budget.
 
 The way in: `make` a task, hand its model to a planner (`CMCTS`, `CCMCP` or `PenalizedMCTS`), and `plan`, or let an
-`Agent` carry the budget through an episode. `Model` and `check_model` are for bringing a model of your own.
+`Agent` carry the budget through an episode. A trained `Frontier` gives the best mixture for any budget. `Model` and `check_model` are for bringing a model of your own.
 
 Planning imports neither Gymnasium nor JAX: the worlds are in `cmcts.worlds` and `cmcts.envs`, training in
 `cmcts.training`.
@@ -24,6 +24,7 @@ exact/            exact solutions: what planners are measured against
 worlds.py         the worlds, made known to Gymnasium
 tasks/            named problems, each with all that belongs to it
 evaluation/       episodes in a world, and how sure their figures are
+frontier/         policies measured once, and mixed for any budget
 training/         a safety critic, learned offline
 report/           results for people
 reproduction/     every experiment of the paper
@@ -36,6 +37,7 @@ _moved.py         paths of release 0.1, which warn and work until 0.3
 from cmcts import _moved
 from cmcts.critic import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.errors import InvalidInput, ModelError
+from cmcts.frontier import Frontier, MixedPolicy
 from cmcts.model import Model, check_model
 from cmcts.planning import (
     CCMCP,
@@ -61,8 +63,10 @@ __all__ = [
     "Agent",
     "CCMCPSettings",
     "Decision",
+    "Frontier",
     "Intervention",
     "InvalidInput",
+    "MixedPolicy",
     "Model",
     "ModelError",
     "PenalizedMCTS",

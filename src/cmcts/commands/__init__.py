@@ -7,8 +7,9 @@ tasks.py            what there is to plan in
 check.py            what is right, wrong and slow about a model or a task
 plan.py             one decision, and the table behind it
 play.py             one episode, drawn step by step
-train.py            train a safety critic
+train.py            train a safety critic and a frontier
 evaluate.py         reward, cost and violations over many real episodes
+frontier.py         what any budget buys
 reproduce.py        the paper's experiments
 demo.py             train two critics, compare three planners, write a report
 solve.py            the best that any policy can do within the budget

@@ -2,7 +2,8 @@
 
 ensemble.py   an ensemble of small perceptrons as a kernel
 weights.py    its layers as named arrays, as they lie in files
-bundle.py     a trained critic and all that is needed to deploy it, in two small files
+columns.py    the policies of a frontier, with every episode that they were measured by
+bundle.py     a trained critic and frontier, and all that is needed to deploy them, in a few small files
 shipped/      the bundles that come with the library
 """
 
