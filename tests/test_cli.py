@@ -121,7 +121,7 @@ def test_worlds_without_pictures_show_their_state():
         (["plan", TASK, "--seconds", "0"], "expected seconds > 0, got 0.0"),
         (["plan", TASK, "--seed", "-1"], "expected a seed: an integer >= 0"),
         (["plan", TASK, "--planner", "cc-mcp", "--penalty", "1"], "expected --penalty with planner penalized alone"),
-        (["plan", TASK, "--planner", "cc-mcp", "--critic", "x"], "expected --critic with planner cmcts alone"),
+        (["plan", TASK, "--planner", "cc-mcp", "--critic", TASK], "expected --critic with planner cmcts alone"),
         (["plan", TASK, "--critic", "/nowhere"], "/nowhere"),
         (["play", TASK, "--delay", "-1"], "expected delay >= 0, got -1.0"),
         (["bench", "--seconds", "0"], "expected seconds > 0, got 0.0"),

@@ -207,7 +207,7 @@ def test_no_feasible_critic_is_said_and_nothing_is_kept(tmp_path):
     )
     outcome = train(task, settings, RunFolder.create(tmp_path / "run", run_config(task, settings)))
     assert outcome.bundle is None
-    assert not (tmp_path / "run" / bundles.BUNDLE_FILE).exists()
+    assert not (tmp_path / "no frontier" / bundles.BUNDLE_FILE).exists()
 
 
 def test_no_two_stages_share_a_seed():
@@ -220,7 +220,7 @@ def test_what_is_kept_was_confirmed_on_other_episodes(finished):
     path, outcome, _ = finished
     history = RunFolder.open(path).history
     chosen = [row for row in history if row["phase"] == "evaluate" and row["feasible"]]
-    confirmed = [row for row in history if row["phase"] == "confirm"]
+    confirmed = [row for row in history if row["phase"] == "confirm" and "column" not in row]
     assert confirmed[-1] == outcome.record
     assert outcome.record["reward_mean"] not in [row["reward_mean"] for row in chosen]
     assert bundles.load(path).training["reward_mean"] == outcome.record["reward_mean"]
@@ -230,6 +230,10 @@ def test_a_critic_that_is_not_confirmed_is_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("cmcts.training.loop._Trainer.confirm", lambda self, row, attempt: {**row, "feasible": False})
     settings = small_settings(max_rounds=1)
     outcome = train(TASK, settings, begin(tmp_path / "run", settings))
+    assert outcome.bundle.critic is None and outcome.looked_feasible
+    assert {column.settings.guard for column in outcome.bundle.columns} <= {"none", "immediate"}
+    settings = small_settings(max_rounds=1, frontier=FrontierSettings(columns=0))
+    outcome = train(TASK, settings, begin(tmp_path / "no frontier", settings))
     assert outcome.bundle is None and outcome.looked_feasible
     assert not (tmp_path / "run" / bundles.BUNDLE_FILE).exists()
 

@@ -17,6 +17,7 @@ from cmcts.training.paper import paper_settings
 from cmcts.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
+    from cmcts.critic.bundle import Bundle
     from cmcts.tasks.task import Task
     from cmcts.training.loop import Outcome
     from cmcts.training.run_folder import RunFolder
@@ -26,7 +27,7 @@ _OWN = "(default: the task's own)"
 
 @dataclass(frozen=True)
 class Train:
-    """Train a safety critic for a task, in the task's training world; the result is a folder that plans.
+    """Train a safety critic and a frontier for a task, in its training world; the result is a folder that plans.
 
     Press Ctrl-C at any time: `cmcts train --resume DIR` goes on where it stopped and ends with the same critic.
     `cmcts train TASK --help` shows the task's own defaults.
@@ -96,21 +97,48 @@ class Train:
                 raise InvalidInput(f"expected --resume alone: a run keeps its settings; got {option} as well")
 
     def _report(self, task: Task, settings: TrainingSettings, folder: RunFolder, outcome: Outcome, say: Any) -> int:
-        if outcome.bundle is None or outcome.record is None:
-            say(
-                f"no feasible critic within {settings.max_rounds} rounds: nothing was kept. The run is in "
-                f"{folder.path}; train with more data (--steps-per-multiplier), more rounds or another seed."
-            )
-            return 1
         from cmcts.commands.progress import evaluated_cost, tried
 
+        more = "train with more data (--steps-per-multiplier), more rounds or another seed"
+        if outcome.bundle is None:
+            say(
+                f"no feasible critic within {settings.max_rounds} rounds: nothing was kept. The run is in "
+                f"{folder.path}; {more}."
+            )
+            return 1
         record = outcome.record
-        say(
-            f"critic of round {record['round'] + 1}, {tried(record)}: in the training world reward "
-            f"{record['reward_mean']:.2f} ± {record['reward_se']:.2f}, cost {evaluated_cost(record)}, "
-            f"{record['violations']} of {record['episodes']} episodes over budget"
-        )
+        if record is None:
+            say(f"no feasible critic within {settings.max_rounds} rounds: the frontier does without; or {more}.")
+        else:
+            say(
+                f"critic of round {record['round'] + 1}, {tried(record)}: in the training world reward "
+                f"{record['reward_mean']:.2f} ± {record['reward_se']:.2f}, cost {evaluated_cost(record)}, "
+                f"{record['violations']} of {record['episodes']} episodes over budget"
+            )
+        if outcome.bundle.columns:
+            self._report_frontier(task, outcome.bundle, say)
         # The run's budget need not be the task's own, which is what `evaluate` plans with.
         budget = " ".join(f"--budget {limit:g}" if m == 0 else f"{limit:g}" for m, limit in enumerate(task.budget))
         say(f"try it: cmcts evaluate {task.source or task.name} --critic {folder.path} {budget}")
         return 0
+
+    def _report_frontier(self, task: Task, bundle: Bundle, say: Any) -> None:
+        """What the budget buys by a mixture, beside the critic that keeps every episode within it."""
+        import warnings
+
+        from cmcts.frontier import Frontier
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            policy = Frontier.of(bundle, task.model).nearest(task.budget)
+        costs = ", ".join(
+            f"{mean:.3f} (at most {bound:.3f})"
+            for mean, bound in zip(policy.costs.mean(axis=0), policy.cost_bounds, strict=True)
+        )
+        low, high = policy.reward_interval
+        say(
+            f"frontier of {len(bundle.columns)} columns, on fresh episodes: reward {policy.rewards.mean():.2f} "
+            f"({low:.2f} to {high:.2f}), mean cost {costs}: {policy.describe()}"
+        )
+        for warning in caught:
+            say(f"warning: {warning.message}")

@@ -191,7 +191,7 @@ class _Generator:
             self.recorder.save(file, {"rewards": done.rewards, "costs": done.costs})
             return {"phase": phase, "column": k, "policy": column.name, **_figures(done, column.search.iterations)}
 
-        self.recorder.stage(f"{phase} {k}{more}", compute)
+        self.recorder.stage(f"column {k} {phase}{more}", compute)
         arrays = self.recorder.load(file)
         return Sample(arrays["rewards"], arrays["costs"])
 

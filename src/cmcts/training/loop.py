@@ -122,11 +122,12 @@ def train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Repo
             break
     best = confirmed(evaluations, trainer.confirm, settings.confirmations)
     columns = trainer.columns(best)
+    looked_feasible = best_feasible(evaluations) is not None
     if best is None and not columns:
-        return Outcome(None, None, rounds, looked_feasible=best_feasible(evaluations) is not None)
+        return Outcome(None, None, rounds, looked_feasible)
     bundle = trainer.bundle(best, columns, rounds)
     bundles.save(bundle, run.path)
-    return Outcome(bundle, best, rounds)
+    return Outcome(bundle, best, rounds, looked_feasible)
 
 
 class _Trainer:
