@@ -207,7 +207,7 @@ def test_no_feasible_critic_is_said_and_nothing_is_kept(tmp_path):
     )
     outcome = train(task, settings, RunFolder.create(tmp_path / "run", run_config(task, settings)))
     assert outcome.bundle is None
-    assert not (tmp_path / "no frontier" / bundles.BUNDLE_FILE).exists()
+    assert not (tmp_path / "run" / bundles.BUNDLE_FILE).exists()
 
 
 def test_no_two_stages_share_a_seed():
@@ -235,7 +235,7 @@ def test_a_critic_that_is_not_confirmed_is_not_kept(tmp_path, monkeypatch):
     settings = small_settings(max_rounds=1, frontier=FrontierSettings(columns=0))
     outcome = train(TASK, settings, begin(tmp_path / "no frontier", settings))
     assert outcome.bundle is None and outcome.looked_feasible
-    assert not (tmp_path / "run" / bundles.BUNDLE_FILE).exists()
+    assert not (tmp_path / "no frontier" / bundles.BUNDLE_FILE).exists()
 
 
 def test_a_task_in_other_units_is_trained_alike(tmp_path):

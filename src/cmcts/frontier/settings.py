@@ -17,16 +17,16 @@ class FrontierSettings:
 
     columns: int = 24
     """Columns to try at most; 0 builds no frontier."""
-    search_factors: tuple[int, ...] = (1, 4)
+    search_factors: tuple[int, ...] = (1, 4, 8)
     """Multiples of the task's own simulations a decision, smallest first, for columns that have a price and no critic:
     a larger one is used if it pays."""
-    screening_episodes: int = 100
+    screening_episodes: int = 80
     """Episodes that show whether a column can matter at all."""
-    choosing_episodes: int = 400
+    choosing_episodes: int = 250
     """Episodes, with those, of every column that can: they say which columns are kept, and which to mix."""
-    confirming_episodes: int = 1000
+    confirming_episodes: int = 600
     """Episodes on fresh worlds of every column that is kept: they say how much of each."""
-    margin: float = 0.03
+    margin: float = 0.04
     """As many more are played, up to four times as many, until the task's budget is kept with a margin of at most this
     share of it."""
 
