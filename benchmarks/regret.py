@@ -1,24 +1,30 @@
 """Regret and violation on random problems with one constraint: `python benchmarks/regret.py --problems 50`.
 
-Every problem is solved exactly, then played by CC-MCP (2^15 iterations a decision) and by C-MCTS (2^10) with a critic
-trained by the normal recipe. Regret is what a planner's mean reward lacks of the constrained optimum, as a share of
-what the budget buys: the optimum at this budget minus the optimum at the least budget that can be kept. Violation is
-the mean cost above the budget, as a share of the budget. Results go to a file of JSON lines, and a second call goes on
-where the first one stopped.
+Every problem is solved exactly, then played by CC-MCP (2^15 iterations a decision), by C-MCTS (2^10) with a critic
+trained by the normal recipe, and by the frontier of that training. Columns of a frontier that decide by the state alone
+are judged without noise: their decisions in every state, over --seeds seeds, are evaluated exactly. Regret is what a
+planner's mean reward lacks of the constrained optimum, as a share of what the budget buys: the optimum at this budget
+minus the optimum at the least budget that can be kept. Violation is the mean cost above the budget, as a share of the
+budget. Results go to a file of JSON lines, and a second call goes on where the first one stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cmcts.critic import bundle as bundles
+from cmcts.critic.bundle import Bundle
 from cmcts.evaluation.episodes import run_episodes
-from cmcts.exact.random_problems import random_problem
+from cmcts.evaluation.tabulated import exact_values
+from cmcts.exact.random_problems import RandomProblem, random_problem
 from cmcts.exact.solver import least_cost_to_go, solve
+from cmcts.frontier import Frontier
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CCMCP, CMCTS
 from cmcts.tasks.registry import make
@@ -33,7 +39,10 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first problem's seed")
     parser.add_argument("--kind", choices=("absorbing", "sparse", "dense"), default="absorbing")
     parser.add_argument("--episodes", type=int, default=200, help="for each planner and problem")
-    parser.add_argument("--planners", nargs="+", choices=("cc-mcp", "cmcts"), default=["cc-mcp", "cmcts"])
+    parser.add_argument(
+        "--planners", nargs="+", choices=("cc-mcp", "cmcts", "frontier"), default=["cc-mcp", "cmcts", "frontier"]
+    )
+    parser.add_argument("--seeds", type=int, default=100, help="searches a state, to tabulate a column's decisions")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--folder", type=Path, default=Path("runs/regret"))
     options = parser.parse_args()
@@ -59,6 +68,8 @@ def measure(task: Task, seed: int, name: str, options: argparse.Namespace) -> di
     cmdp, budget, best = problem.cmdp, float(problem.budget[0]), problem.solution.reward
     least = float(cmdp.start @ np.minimum.reduceat(least_cost_to_go(cmdp)[:, 0], cmdp.first_pair))
     bought = best - solve(cmdp, least).reward
+    if name == "frontier":
+        return measure_frontier(task, problem, best, bought, options)
     iterations = CCMCP_ITERATIONS if name == "cc-mcp" else CMCTS_ITERATIONS
     planner = CCMCP(task.model, task.search, task.ccmcp_settings) if name == "cc-mcp" else trained(task, options.folder)
     row = {"task": task.name, "planner": name, "episodes": options.episodes, "optimum": best, "budget": budget}
@@ -87,8 +98,53 @@ def measure(task: Task, seed: int, name: str, options: argparse.Namespace) -> di
     }
 
 
+def measure_frontier(
+    task: Task, problem: RandomProblem, best: float, bought: float, options: argparse.Namespace
+) -> dict[str, Any]:
+    """The mixture for the problem's budget: each column exactly if it can be, else by episodes in the real world."""
+    row = {"task": task.name, "planner": "frontier", "episodes": options.episodes, "optimum": best}
+    row["budget"] = budget = float(problem.budget[0])
+    if train_once(task, options.folder) is None:
+        return row | {"feasible": False}
+    frontier = Frontier.load(options.folder / task.name, task.model)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        policy = frontier.nearest(budget)
+    figures = []
+    for column, planner in zip(policy.columns, policy.planners, strict=True):
+        if column.settings.guard == "none":
+            values = exact_values(planner, problem.cmdp, seeds=options.seeds)
+            figures.append((values.reward, float(values.costs[0]), 0.0, 0.0))
+        else:
+            episodes, _ = run_episodes(
+                planner, task.real_world, column.settings.budget, episodes=4 * options.episodes, seed=1
+            )
+            seen = episodes.summary()
+            figures.append((seen.reward_mean, seen.cost_mean, seen.reward_se, seen.cost_se))
+    reward, cost, reward_se, cost_se = policy.weights @ np.array(figures)
+    return row | {
+        "feasible": True,
+        "mixture": policy.describe(),
+        "warnings": [str(warning.message) for warning in caught],
+        "reward": reward,
+        "reward_se": reward_se,
+        "cost": cost,
+        "cost_se": cost_se,
+        "regret": (best - reward) / bought,
+        "regret_se": reward_se / bought,
+        "violation": (cost - budget) / budget,
+        "violation_se": cost_se / budget,
+    }
+
+
 def trained(task: Task, folder: Path) -> Planner | None:
     """C-MCTS with a critic trained as `cmcts train` does it; None if no critic was feasible."""
+    bundle = train_once(task, folder)
+    return None if bundle is None or bundle.critic is None else CMCTS.load(folder / task.name, task.model)
+
+
+def train_once(task: Task, folder: Path) -> Bundle | None:
+    """What `cmcts train` leaves of a task; a training that is under way is resumed."""
     from cmcts.training.loop import train
     from cmcts.training.run_folder import RunFolder
     from cmcts.training.settings import TrainingSettings, run_config
@@ -97,9 +153,8 @@ def trained(task: Task, folder: Path) -> Planner | None:
     if not (path / "bundle.json").exists():
         settings = TrainingSettings.for_task(task)
         run = RunFolder.open(path) if path.exists() else RunFolder.create(path, run_config(task, settings))
-        if train(task, settings, run).bundle is None:
-            return None
-    return CMCTS.load(path, task.model)
+        return train(task, settings, run).bundle
+    return bundles.load(path, task.model)
 
 
 def report(rows: list[dict[str, Any]]) -> None:

@@ -2,20 +2,24 @@
 
 episodes.py    episodes in lockstep, and what they say
 statistics.py  intervals for means, for rates, and for the difference of two planners
+tabulated.py   a planner's decisions in every state of a finite problem, evaluated exactly
 """
 
 from cmcts.evaluation.episodes import Episodes, Summary, Transitions, run_episodes, world_seed
 from cmcts.evaluation.statistics import Interval, mean_interval, paired_difference, rate_interval, standard_error
+from cmcts.evaluation.tabulated import exact_values, tabulated
 
 __all__ = [
     "Episodes",
     "Interval",
     "Summary",
     "Transitions",
+    "exact_values",
     "mean_interval",
     "paired_difference",
     "rate_interval",
     "run_episodes",
     "standard_error",
+    "tabulated",
     "world_seed",
 ]
