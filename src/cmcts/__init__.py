@@ -38,6 +38,7 @@ _moved.py         paths of release 0.1, which warn and work until 0.3
 from cmcts import _moved
 from cmcts.critic import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.errors import InvalidInput, ModelError
+from cmcts.exact import TabularPolicy
 from cmcts.frontier import Frontier, MixedPolicy
 from cmcts.model import Model, check_model
 from cmcts.planning import (
@@ -76,6 +77,7 @@ __all__ = [
     "SafetyCritic",
     "SafetyMonitor",
     "SearchSettings",
+    "TabularPolicy",
     "Task",
     "__version__",
     "check_model",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cmcts.search.settings import SearchSettings
     from cmcts.tasks.task import Task
 
-PlannerName = Literal["frontier", "cmcts", "cc-mcp", "penalized"]
+PlannerName = Literal["frontier", "cmcts", "cc-mcp", "penalized", "exact"]
 PLANNERS: tuple[PlannerName, ...] = ("cmcts", "cc-mcp", "penalized")  # those that need no training to run
 KeepName = Literal["mean", "chance", "episode"]
 
@@ -41,10 +41,10 @@ class PlannerOptions:
     task: Annotated[Positional[str], arg(metavar="TASK")]
     """A task's name (`cmcts tasks` lists them), or FILE.py:NAME or MODULE:NAME for one of your own."""
     planner: Annotated[
-        PlannerName | None, arg(metavar="{frontier,cmcts,cc-mcp,penalized}", help_behavior_hint=_BEST)
+        PlannerName | None, arg(metavar="{frontier,cmcts,cc-mcp,penalized,exact}", help_behavior_hint=_BEST)
     ] = None
     """A mixture of measured policies for this budget (frontier), the safety critic prunes (cmcts), lambda is tuned
-    online (cc-mcp), or lambda is fixed (penalized)."""
+    online (cc-mcp), lambda is fixed (penalized), or the optimal policy of a finite problem is looked up (exact)."""
     iterations: Annotated[int | None, arg(metavar="N", help_behavior_hint=_TASKS_OWN)] = None
     """Simulations a decision; without them, --seconds alone sets the limit."""
     seconds: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: no limit)")] = None
@@ -64,6 +64,8 @@ class PlannerOptions:
     """Folder of a trained critic and frontier, or the name of one that ships, for planners frontier and cmcts."""
     penalty: Annotated[float | None, arg(metavar="LAMBDA", help_behavior_hint=_TASKS_OWN)] = None
     """lambda, for planner penalized."""
+    policy: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    """The optimal policy that `cmcts solve TASK --policy FILE` wrote, for planner exact."""
 
 
 def load_task(name: str) -> Task:
@@ -143,6 +145,10 @@ class Choice(NamedTuple):
 
 def choose(task: Task, options: PlannerOptions) -> Choice:
     """Who plays, as the options say: a frontier where there is one, unless another planner or meaning is named."""
+    if options.planner == "exact" or (options.policy is not None and options.planner is None):
+        return _exact_choice(task, options)
+    if options.policy is not None:
+        raise InvalidInput(f"expected --policy with planner exact alone, got it with {options.planner}")
     bundle = _bundle(task, options.critic)
     name = options.planner or _planner_for(options.keep, bundle)
     if options.keep is not None:
@@ -158,6 +164,22 @@ def choose(task: Task, options: PlannerOptions) -> Choice:
     budget = task.budget if options.budget is None else options.budget
     planner, note = make_planner(task, name, options.critic, options.penalty)
     return Choice(name, planner, budget, "episode" if name == "cmcts" else None, note)
+
+
+def _exact_choice(task: Task, options: PlannerOptions) -> Choice:
+    from cmcts.exact.policy import TabularPolicy
+
+    if options.policy is None:
+        name = task.source or task.name
+        raise InvalidInput(f"expected --policy FILE, which `cmcts solve {name} --policy FILE` writes, got none")
+    for option in ("budget", "keep", "share", "critic", "penalty", "iterations", "seconds"):
+        if (value := getattr(options, option)) is not None:
+            raise InvalidInput(
+                f"expected --policy alone: the budget it was solved for is in it, got --{option} {value}"
+            )
+    policy = TabularPolicy.load(options.policy, task.real_model or task.model)
+    note = f"exact policy: solved for a mean cost of at most {', '.join(f'{b:g}' for b in policy.budget)}"
+    return Choice("exact", policy, policy.budget, "mean", note)
 
 
 def _planner_for(keep: KeepName | None, bundle: Bundle | None) -> PlannerName:

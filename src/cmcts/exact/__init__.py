@@ -3,6 +3,7 @@
 finite.py             a model as tables of states and pairs
 column_generation.py  the best mixture of policies that keeps a budget
 solver.py             the constrained optimum of a finite problem, and exact values of any policy
+policy.py             the optimal policy as a table to act by, and as a file
 optimum.py            the optimum, or proven bounds on it, as one result
 random_problems.py    small random problems with known solutions
 rocksample/           RockSample's optimum between proven bounds
@@ -10,6 +11,7 @@ rocksample/           RockSample's optimum between proven bounds
 
 from cmcts.exact.finite import FiniteCMDP, enumerate_states, tabular_cmdp
 from cmcts.exact.optimum import Optimum, solve_model
+from cmcts.exact.policy import TabularPolicy
 from cmcts.exact.random_problems import RandomProblem, random_problem
 from cmcts.exact.solver import (
     Solution,
@@ -29,6 +31,7 @@ __all__ = [
     "Optimum",
     "RandomProblem",
     "Solution",
+    "TabularPolicy",
     "Values",
     "action_values",
     "best_policy",

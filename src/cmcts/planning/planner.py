@@ -318,11 +318,7 @@ class Planner:
         tried = kept & (visits > 0)
         values = rewards - costs @ session.multipliers
         policy = self._policy(session, values, tried if tried.any() else kept)
-        action = int(np.argmax(policy))
-        if policy[action] < 1.0:
-            with np.errstate(over="ignore"):  # unsigned arithmetic is meant to wrap
-                draw = _uniform(session.rng)
-            action = int(np.searchsorted(np.cumsum(policy), draw * policy.sum(), side="right"))
+        action = draw_action(policy, session.rng)
         judged = np.where(legal, tree.pruned_by[ROOT], 0) if self.pruning else np.zeros(model.action_count, np.int64)
         mean = tree.critic_mean[ROOT].astype(np.float64).reshape(shape) if self.pruning else None
         sigma = tree.critic_sigma[ROOT].astype(np.float64).reshape(shape) if self.pruning else None
@@ -351,6 +347,16 @@ class Planner:
             cost_scale=np.asarray(self.critic.cost_scale),
             tree=tree if keep_tree else None,
         )
+
+
+def draw_action(policy: Probabilities, rng: Stream) -> int:
+    """An action drawn from the policy; one that is certain takes no draw."""
+    action = int(np.argmax(policy))
+    if policy[action] < 1.0:
+        with np.errstate(over="ignore"):  # unsigned arithmetic is meant to wrap
+            draw = _uniform(rng)
+        action = int(np.searchsorted(np.cumsum(policy), draw * policy.sum(), side="right"))
+    return action
 
 
 def _rows(values: ArrayLike, count: int, name: str) -> NDArray[np.float64]:

@@ -6,12 +6,14 @@ from numpy.typing import ArrayLike
 
 from cmcts.errors import InvalidInput
 from cmcts.exact.column_generation import InfeasibleBudget
-from cmcts.exact.finite import STATE_LIMIT
+from cmcts.exact.finite import STATE_LIMIT, enumerate_states
 from cmcts.exact.optimum import Optimum, solve_model
+from cmcts.exact.policy import TabularPolicy
+from cmcts.exact.solver import solve
 from cmcts.model.interface import Model
 from cmcts.tasks.task import Task
 
-__all__ = ["Optimum", "least_optimum", "optimum", "solve_task", "solve_training"]
+__all__ = ["Optimum", "exact_policy", "least_optimum", "optimum", "solve_task", "solve_training"]
 
 
 def solve_task(task: Task, budget: ArrayLike | None = None, state_limit: int = STATE_LIMIT) -> Optimum:
@@ -31,6 +33,20 @@ def _solve(task: Task, model: Model | None, name: str, budget: ArrayLike | None,
     if task.optimum is not None:
         return task.optimum(model, limits, task.discount)
     return solve_model(model, limits, task.discount, state_limit)
+
+
+def exact_policy(task: Task, budget: ArrayLike | None = None, state_limit: int = STATE_LIMIT) -> TabularPolicy:
+    """The optimal policy of a task's real world; an error says why there is none.
+
+    It acts in the world it was solved for, whose states are those of the planning model.
+    """
+    model = task.real_model
+    if model is None or model.outcomes is None or model.starts is None:
+        raise InvalidInput(
+            f"expected task {task.name!r} to have a real_model that knows its outcomes and starts, got none"
+        )
+    limits = model.validate_costs(task.budget if budget is None else budget, "budget")
+    return TabularPolicy.of(solve(enumerate_states(model, task.discount, state_limit), limits), model)
 
 
 def least_optimum(task: Task) -> Optimum | None:

@@ -1,0 +1,227 @@
+"""The exact policy of a finite problem, to act by: where the states can be listed, no search beats it.
+
+    >>> import cmcts
+    >>> from cmcts.exact import TabularPolicy, enumerate_states, solve
+    >>> task = cmcts.make("random-absorbing-3")
+    >>> cmdp = enumerate_states(task.model, task.discount)
+    >>> policy = TabularPolicy.of(solve(cmdp, task.budget), task.model)
+    >>> decision = policy.plan(task.model.start_state(), task.budget)
+    >>> float(decision.probabilities.sum())
+    1.0
+
+It is a planner that does not plan: it looks the state up, and draws from the probabilities that it finds there, which
+are not 0 and 1 alone where the optimum tosses coins. The budget is in the table already; what is left of it is not
+asked. On disk it is one file of arrays, and loading it executes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cmcts import json_settings
+from cmcts.critic.bundle import model_digest
+from cmcts.errors import InvalidInput, expect
+from cmcts.exact.solver import Solution, action_values
+from cmcts.files import write_atomically
+from cmcts.model.interface import Model
+from cmcts.planning.decision import Decision
+from cmcts.planning.planner import Planner, draw_action
+from cmcts.random import Stream, stream
+from cmcts.search.session import SearchSession
+from cmcts.search.settings import SearchSettings
+from cmcts.version import __version__
+
+FORMAT = 1
+MAX_BYTES = 1 << 30
+ARRAYS = ("states", "probabilities", "reward_values", "cost_values")
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Description:
+    format: int
+    library: str
+    model: str
+    model_digest: str
+    discount: float
+    budget: tuple[float, ...]
+    reward: float
+    costs: tuple[float, ...]
+
+
+class TabularPolicy(Planner):
+    """An optimal policy as a table: S reachable states, and for each the probabilities and values of A actions."""
+
+    def __init__(
+        self,
+        model: Model,
+        states: Floats,
+        probabilities: Floats,
+        reward_values: Floats,
+        cost_values: Floats,
+        discount: float,
+        *,
+        budget: tuple[float, ...] = (),
+        reward: float = 0.0,
+        costs: tuple[float, ...] = (),
+    ) -> None:
+        super().__init__(model, SearchSettings(discount=discount))
+        count, actions, constraints = len(states), model.action_count, model.cost_count
+        shapes = {
+            "states": (states, (count, model.state_size)),
+            "probabilities": (probabilities, (count, actions)),
+            "reward_values": (reward_values, (count, actions)),
+            "cost_values": (cost_values, (count, actions, constraints)),
+        }
+        for name, (array, shape) in shapes.items():
+            expect(array.shape == shape and count >= 1, f"{name} of shape {shape}", array.shape)
+            expect(bool(np.isfinite(array).all()), f"finite {name}", "NaN or infinity")
+        proper = (probabilities >= 0).all() and np.allclose(probabilities.sum(axis=1), 1.0, atol=1e-6)
+        expect(bool(proper), "action probabilities >= 0 with sum 1 in every state", "others")
+        self._states, self._probabilities = states, probabilities
+        self._reward_values, self._cost_values = reward_values, cost_values
+        self._numbers = {(state + 0.0).tobytes(): number for number, state in enumerate(states)}
+        self.budget, self.reward, self.costs = budget, reward, costs
+
+    @classmethod
+    def of(cls, solution: Solution, model: Model) -> TabularPolicy:
+        """The policy of an exact solution; the model is the one whose states were listed."""
+        cmdp = solution.cmdp
+        rewards = action_values(cmdp, cmdp.rewards, solution.reward_values)
+        costs = action_values(cmdp, cmdp.costs, solution.cost_values)
+        return cls(
+            model,
+            cmdp.states,
+            cmdp.table(solution.policy),
+            cmdp.table(rewards),
+            np.stack([cmdp.table(costs[:, m]) for m in range(cmdp.cost_count)], axis=-1),
+            cmdp.discount,
+            budget=tuple(solution.budget.tolist()),
+            reward=solution.reward,
+            costs=tuple(solution.costs.tolist()),
+        )
+
+    def save(self, path: Path) -> None:
+        """Write the table, and for which model, discount and budget it was solved, to one file."""
+        from safetensors.numpy import save
+
+        description = _Description(
+            format=FORMAT,
+            library=__version__,
+            model=self.model.name,
+            model_digest=model_digest(self.model),
+            discount=self.search.discount,
+            budget=self.budget,
+            reward=self.reward,
+            costs=self.costs,
+        )
+        text = np.frombuffer(json_settings.dump(asdict(description)), np.uint8)
+        tables = (self._states, self._probabilities, self._reward_values, self._cost_values)
+        arrays = {name: np.ascontiguousarray(table) for name, table in zip(ARRAYS, tables, strict=True)}
+        write_atomically(path, save({"description": text, **arrays}))
+
+    @classmethod
+    def load(cls, path: str | Path, model: Model) -> TabularPolicy:
+        """Read and check a policy; refuses one that was solved for another model."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        file = Path(path)
+        try:
+            if file.stat().st_size > MAX_BYTES:
+                raise InvalidInput(f"expected {file} to have at most {MAX_BYTES} bytes, got {file.stat().st_size}")
+            arrays = dict(load(file.read_bytes()))
+        except OSError as error:
+            raise InvalidInput(f"cannot read {file}: {error.strerror or error}") from None
+        except (SafetensorError, ValueError, TypeError, KeyError) as error:
+            raise InvalidInput(f"cannot use the policy {file}: it is damaged: {error}") from None
+        try:
+            return cls._from(arrays, model)
+        except InvalidInput as error:
+            raise InvalidInput(f"cannot use the policy {file}: {error}") from None
+
+    @classmethod
+    def _from(cls, arrays: dict[str, NDArray[Any]], model: Model) -> TabularPolicy:
+        expect(sorted(arrays) == sorted(("description", *ARRAYS)), "the arrays of a policy", sorted(arrays))
+        raw = json_settings.parse(arrays["description"].tobytes())
+        described = json_settings.convert(raw, _Description, complete=True)
+        expect(described.format == FORMAT, f"format {FORMAT}", described.format)
+        if described.model_digest != model_digest(model):
+            raise InvalidInput(f"it was solved for model {described.model!r}, which differs from {model.name!r} here")
+        for name in ARRAYS:
+            expect(arrays[name].dtype == np.float64, f"{name} in float64", str(arrays[name].dtype))
+        states, probabilities, reward_values, cost_values = (arrays[name] for name in ARRAYS)
+        return cls(
+            model,
+            states,
+            probabilities,
+            reward_values,
+            cost_values,
+            described.discount,
+            budget=described.budget,
+            reward=described.reward,
+            costs=described.costs,
+        )
+
+    def plan_in(
+        self,
+        session: SearchSession,
+        state: NDArray[np.float64],
+        budget: ArrayLike,
+        *,
+        iterations: int | None = None,
+        seconds: float | None = None,
+        rng: int | Stream = 0,
+        multipliers: ArrayLike | None = None,
+        keep_tree: bool = False,
+        after: int | None = None,
+    ) -> Decision:
+        """Look the state up and draw; nothing is searched, whatever the limits, and there is no tree to keep."""
+        began = time.perf_counter()
+        key = (np.asarray(state, np.float64) + 0.0).tobytes()
+        if key not in self._numbers:
+            raise InvalidInput(
+                f"expected a state that the exact policy knows, got {np.asarray(state).tolist()}: it cannot be reached "
+                "in the model that was solved"
+            )
+        number = self._numbers[key]
+        self._has_searched = True
+        model, probabilities = self.model, self._probabilities[number]
+        legal = np.zeros(model.action_count, np.bool_)
+        legal[model.legal(state)] = True
+        return Decision(
+            model=model,
+            state=np.array(state),
+            budget=self._validate_budget(budget),
+            action=draw_action(probabilities, stream(rng)),
+            probabilities=probabilities.copy(),
+            legal=legal,
+            pruned=np.zeros(model.action_count, np.bool_),
+            pruned_by=np.zeros((model.action_count, model.cost_count), np.bool_),
+            nothing_safe=False,
+            visits=np.zeros(model.action_count, np.int64),
+            reward_values=self._reward_values[number],
+            cost_values=self._cost_values[number],
+            critic_mean=None,
+            critic_sigma=None,
+            charges=None,
+            multipliers=np.zeros(model.cost_count),
+            iterations=0,
+            seconds=time.perf_counter() - began,
+            tree_size=0,
+            tree_depth=0,
+        )
+
+    @property
+    def runs_compiled(self) -> bool:
+        """Looking up needs no processes of its own."""
+        return True
+
+    def warm_up(self, threads: int = 1) -> None:
+        """There is nothing to get ready."""
