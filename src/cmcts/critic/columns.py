@@ -52,10 +52,10 @@ class ColumnSettings:
 
     @property
     def name(self) -> str:
-        """What it is, in words: "lambda 2.5", "critic at 1", "critic at 1, lambda 2.5"."""
+        """What it is, in words: "lambda 2.5, 1024 simulations", "critic at 1", "critic at 1, lambda 2.5"."""
         price = f"lambda {_numbers(self.prices)}"
         if self.guard == "none":
-            return price
+            return f"{price}, {self.search.iterations} simulations"
         guard = f"{'critic' if self.guard == 'critic' else 'no critic'} at {_numbers(self.budget)}"
         return f"{guard}, {price}" if any(self.prices) else guard
 

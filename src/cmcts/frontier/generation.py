@@ -3,6 +3,7 @@
     the ends      no price at all; guarded by the critic, and by immediate costs alone, at the task's budget and at 0
     bracket       prices that rise until some column keeps the smallest budget of a ladder
     bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
+    search        the same with more simulations a decision, as long as that pays
     guards        the critic at the task's budget, with and without the price that suits; at every budget of the ladder
                   where the planning model is not known to be right
     until no new column improves the curve, or there are enough
@@ -46,6 +47,7 @@ PRICE_FACTOR = 4.0
 PRICES_OFF_MODEL = (1.0, 0.75, 0.5, 0.25, 1.5)  # a model that misjudges costs wants another price than the world's
 CONFIRMING_BLOCKS = 4
 LUCK = 2.0  # standard errors that a screened reward may be better than it looked
+LOSS = 0.25  # of a standard error of reward: what a column must add to be confirmed
 GAIN = 0.5  # of a standard error of reward: a smaller improvement of the curve is noise
 
 
@@ -125,10 +127,11 @@ class _Generator:
                 self.add(self.guarded("critic", budget, nothing))
             self.add(self.guarded("immediate", budget, nothing))
         self.bracket(reckless)
-        self.search_as_long_as_it_pays()
-        while self.room and (prices := self.untried_prices()):
-            for price in prices:
-                self.add(self.priced(price))
+        self.bisect()
+        for factor in self.settings.search_factors[1:]:
+            if not self.more_search_pays(factor):
+                break
+            self.bisect()
         if self.guard is not None:
             # Where the planner's model is right, a price does all that a guard can; where it is wrong, only the critic
             # knows, and what suits one budget need not suit another.
@@ -245,27 +248,31 @@ class _Generator:
                 return
             least, price = costs, price * PRICE_FACTOR
 
-    def search_as_long_as_it_pays(self) -> None:
-        """Try the task's own price with more simulations, and go on with them if what is left after paying is more.
+    def bisect(self) -> None:
+        """Add columns at the program's own prices, until it names none that is new."""
+        while self.room and (prices := self.untried_prices()):
+            for price in prices:
+                self.add(self.priced(price))
+
+    def more_search_pays(self, factor: int) -> bool:
+        """Whether so many times the task's simulations leave more, after paying, at the price of the task's budget.
 
         Not where the planning model may be wrong: more search finds more of what is not there.
         """
-        if not self.task.model_is_exact or not (prices := self.untried_prices()):
-            return
-        before = self.add(self.priced(prices[0]))
-        for factor in self.settings.search_factors[1:]:
-            search = replace(self.search, iterations=factor * self.task.search.iterations)
-            after = self.add(ColumnSettings(before.settings.prices, search))
-            rows = min(len(before.sample), len(after.sample))
-            gains = after.sample.rewards[:rows] - before.sample.rewards[:rows]
-            gains = gains - (after.sample.costs[:rows] - before.sample.costs[:rows]) @ prices[0]
-            if gains.mean() <= standard_error(gains):
-                return
-            self.search, before = search, after
+        mixed = self.mixture(self.budget)
+        if not self.task.model_is_exact or mixed is None or not self.room:
+            return False
+        before = self.add(self.priced(mixed.prices))
+        self.search = replace(self.search, iterations=factor * self.task.search.iterations)
+        after = self.add(self.priced(mixed.prices))
+        rows = min(len(before.sample), len(after.sample))
+        gains = after.sample.rewards[:rows] - before.sample.rewards[:rows]
+        gains = gains - (after.sample.costs[:rows] - before.sample.costs[:rows]) @ mixed.prices
+        return bool(gains.mean() > standard_error(gains))
 
     def untried_prices(self) -> list[Floats]:
         """The program's prices for the budgets of the ladder, the task's own first, that no column was tried at."""
-        known = [np.array(c.settings.prices) for c in self.tried if c.settings.guard == "none"]
+        known = [np.array(c.settings.prices) for c in self.tried if c.settings.search == self.search]
         found: list[Floats] = []
         for budget in sorted(self.ladder, key=lambda b: bool((b != self.budget).any())):
             mixed = self.mixture(budget)
@@ -293,7 +300,29 @@ class _Generator:
                 wanted |= {alive[i] for i in np.flatnonzero(mixed.weights > 0.01)}
         wanted |= {alive[i] for i in np.argmin(used.mean(axis=1), axis=0).tolist()}
         wanted.add(alive[int(np.argmax(rewards.mean(axis=1)))])
-        return sorted(wanted)
+        return self.thinned(sorted(wanted))
+
+    def thinned(self, wanted: list[int]) -> list[int]:
+        """Leave out, one by one, columns that the others replace at a loss that is less than noise."""
+        for candidate in self.tried:
+            candidate.alive = False
+        for k in wanted:
+            self.tried[k].alive = True
+        before = np.array([self.value(budget) for budget in self.ladder])
+        while len(wanted) > 1:
+            losses = {}
+            for k in wanted:
+                self.tried[k].alive = False
+                after = np.array([self.value(budget) for budget in self.ladder])
+                self.tried[k].alive = True
+                lost = np.where(before == after, 0.0, before - after)  # also where neither keeps the budget
+                losses[k] = float(lost.max()) / max(standard_error(self.tried[k].sample.rewards), 1e-12)
+            least = min(wanted, key=lambda k: (losses[k], k))
+            if losses[least] > LOSS:
+                break
+            self.tried[least].alive = False
+            wanted = [k for k in wanted if k != least]
+        return wanted
 
     def confirmed(self, wanted: list[int]) -> tuple[Column, ...]:
         """The columns with episodes on fresh worlds: as many as it takes to know the task's budget is kept."""

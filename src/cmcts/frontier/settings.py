@@ -15,7 +15,7 @@ KEEPS: tuple[Keep, ...] = get_args(Keep)
 class FrontierSettings:
     """How the columns of a frontier are found and measured."""
 
-    columns: int = 24
+    columns: int = 32
     """Columns to try at most; 0 builds no frontier."""
     search_factors: tuple[int, ...] = (1, 4, 8)
     """Multiples of the task's own simulations a decision, smallest first, for columns that have a price and no critic:
