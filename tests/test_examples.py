@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import cmcts
@@ -71,3 +72,28 @@ def test_an_example_keeps_its_budget_and_nearly_reaches_the_optimum(capsys, tmp_
     assert summary["cost_mean"] <= summary["budget"][0] + 1e-9
     if regret:
         assert summary["regret"] <= 0.1 * abs(summary["optimum_upper"])
+
+
+@pytest.mark.parametrize(("budget", "best"), [(0, 5.044), (2, 5.529), (5, 6.130), (8, 6.509)])
+def test_the_queue_is_the_problem_it_says_it_is(budget, best):
+    from cmcts.tasks.optimum import solve_task
+
+    task = cmcts.make(f"{EXAMPLES}/queue_control.py:task")
+    assert solve_task(task, [budget]).reward_lower == pytest.approx(best, abs=5e-4)
+
+
+def test_the_queue_s_outcomes_are_what_its_steps_do():
+    model = cmcts.make(f"{EXAMPLES}/queue_control.py:task").model
+    rng, step = cmcts.stream(0), model.uncompiled.step
+    for state, action in (([0.0, 60.0], 0), ([20.0, 5.0], 1), ([3.0, 1.0], 1)):
+        chances, states, rewards, costs, ends = model.outcomes(model.params, np.array(state), action)
+        assert chances.sum() == pytest.approx(1.0)
+        seen = []
+        for _ in range(4000):
+            next_state, step_costs = np.zeros(2), np.zeros(1)
+            with np.errstate(over="ignore"):  # unsigned arithmetic is meant to wrap
+                reward, terminal = step(model.params, np.array(state), action, rng, next_state, step_costs)
+            seen.append(reward)
+            assert step_costs[0] == costs[0, 0] and terminal == ends[0]
+            assert any((next_state == other).all() for other in states)
+        assert np.mean(seen) == pytest.approx(float(chances @ rewards), abs=0.03)
