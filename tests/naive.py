@@ -47,8 +47,9 @@ class Node:
 class NaiveSearch:
     """One search of `model` under `rules`, begun at `state`. `run` may be called again to go on."""
 
-    def __init__(self, model, critic, rules, state, budget, multipliers, rng, max_nodes=math.inf):
+    def __init__(self, model, critic, rules, cost_discounts, state, budget, multipliers, rng, max_nodes=math.inf):
         self.model, self.critic, self.rules = model, critic, rules
+        self.cost_discounts = [float(d) for d in cost_discounts]
         self.budget = [float(b) for b in budget]
         self.multipliers = [float(m) for m in multipliers]
         self.rng = rng
@@ -71,11 +72,12 @@ class NaiveSearch:
 
     # The model, through plain values.
 
-    def power(self, t):
-        value = 1.0
+    def powers(self, t):
+        """gamma^t of each cost."""
+        values = [1.0] * self.model.cost_count
         for _ in range(t):
-            value *= self.rules.discount
-        return value
+            values = [value * discount for value, discount in zip(values, self.cost_discounts, strict=True)]
+        return values
 
     def below(self, n):
         return int(uncompiled(below)(self.rng, n))
@@ -151,8 +153,8 @@ class NaiveSearch:
                     self.rng[0] = kept
                 same = (other for other in action.outcomes if (other.state, other.terminal) == (state, terminal))
                 child = next(same, None)
-            discount = self.power(len(path))
-            path_costs = [total + discount * cost for total, cost in zip(path_costs, costs, strict=True)]
+            discounts = self.powers(len(path))
+            path_costs = [path_costs[m] + discounts[m] * costs[m] for m in self.constraints]
             path.append((node, number, reward, costs))
             if child is None and len(self.nodes) < self.max_nodes:
                 child = Node(state, len(path), terminal, reward, costs, path_costs, len(self.nodes))
@@ -228,8 +230,8 @@ class NaiveSearch:
         """What is left by expected accounting: V(s') + (b - Q(s, a)) / gamma, as a path cost seen from the root."""
         return [
             parent.path_costs[m]
-            + self.power(parent.depth) * self.prediction(parent, number, m)
-            - self.power(parent.depth + 1) * needs[m]
+            + self.powers(parent.depth)[m] * self.prediction(parent, number, m)
+            - self.powers(parent.depth + 1)[m] * needs[m]
             for m in self.constraints
         ]
 
@@ -250,19 +252,19 @@ class NaiveSearch:
 
     def prune(self, node):
         """Algorithm 1, lines 6 to 11, with the options of `PruningSettings`."""
-        discount = self.power(node.depth)
+        discounts = self.powers(node.depth)
         overruns = {}
         for number, action in node.actions.items():
             action.judged_by = []
             overruns[number] = -math.inf
             for m in self.constraints:
                 scale, left = self.critic.cost_scale[m], self.budget[m] - node.path_costs[m]
-                if discount * self.prediction(node, number, m) - left > ROUNDING * scale:
+                if discounts[m] * self.prediction(node, number, m) - left > ROUNDING * scale:
                     action.judged_by.append(m)
                 guess = node.mean[number][m]
                 if self.rules.fallback == 1:
                     guess = max(guess + node.sigma[number][m], action.floor[m])
-                overruns[number] = max(overruns[number], (discount * guess - left) / scale)
+                overruns[number] = max(overruns[number], (discounts[m] * guess - left) / scale)
         node.nothing_safe = all(action.judged_by for action in node.actions.values())
         least = min(overruns.values())
         for number, action in node.actions.items():
@@ -272,17 +274,18 @@ class NaiveSearch:
     def rollout(self, state, leaf_depth, path_costs):
         """Reward and costs of playing on, discounted to the leaf."""
         total, scale, spent = 0.0, 1.0, [0.0] * self.model.cost_count
-        for _ in range(leaf_depth, self.rules.horizon):
-            action = self.rollout_action(state, leaf_depth, path_costs, scale, spent)
+        for time in range(self.rules.horizon - leaf_depth):
+            scales = self.powers(time)
+            action = self.rollout_action(state, leaf_depth, path_costs, scales, spent)
             state, reward, terminal, costs = self.step(state, action)
             total += scale * reward
-            spent = [s + scale * cost for s, cost in zip(spent, costs, strict=True)]
+            spent = [spent[m] + scales[m] * costs[m] for m in self.constraints]
             if terminal:
                 break
             scale *= self.rules.discount
         return total, spent
 
-    def rollout_action(self, state, leaf_depth, path_costs, scale, spent):
+    def rollout_action(self, state, leaf_depth, path_costs, scales, spent):
         mean, sigma = self.predict(state) if self.rules.guarded_rollout else (None, None)
 
         def overrun(action):
@@ -291,10 +294,8 @@ class NaiveSearch:
             expected = self.expected_costs(state, action)
             if self.rules.guarded_rollout:
                 expected = [self.lowered(mean[action][m], sigma[action][m], expected[m], m) for m in self.constraints]
-            totals = (
-                path + self.power(leaf_depth) * (s + scale * cost)
-                for path, s, cost in zip(path_costs, spent, expected, strict=True)
-            )
+            before = self.powers(leaf_depth)
+            totals = (path_costs[m] + before[m] * (spent[m] + scales[m] * expected[m]) for m in self.constraints)
             limits = zip(totals, self.budget, self.critic.cost_scale, strict=True)
             return max((total - budget) / unit for total, budget, unit in limits)
 
@@ -322,7 +323,7 @@ class NaiveSearch:
             node.visits += 1
             action.visits += 1
             value = reward + self.rules.discount * value
-            costs = [cost + self.rules.discount * later for cost, later in zip(step_costs, costs, strict=True)]
+            costs = [step_costs[m] + self.cost_discounts[m] * costs[m] for m in self.constraints]
             action.reward_value += (value - action.reward_value) / action.visits
             for m in self.constraints:
                 action.cost_values[m] += (costs[m] - action.cost_values[m]) / action.visits

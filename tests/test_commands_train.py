@@ -127,7 +127,7 @@ def test_a_resumed_run_keeps_its_settings(trained, tmp_path, capsys, task, argum
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rocksample-4-2", "--search.discount", "2"], "expected a discount between 0 and 1, got 2.0"),
+        (["rocksample-4-2", "--search.discount", "2"], "expected a discount above 0 and at most 1, got 2.0"),
         (["rocksample-4-2", "--patience", "-1"], "expected patience >= 0, got -1"),
         (["rocksample-4-2", "--pruning.sigma-max", "inf"], "expected finite numbers, the only ones that JSON knows"),
         (["rocksample"], "expected a task: one of "),

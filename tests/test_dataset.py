@@ -21,6 +21,6 @@ def test_monte_carlo_costs_by_hand():
         terminal=np.array([False, True, False, False]),
         last=np.array([False, True, False, True]),
     )
-    assert monte_carlo_costs([part], 0.5)[:, 0].tolist() == [2.0, 2.0, 8.0, 8.0]
+    assert monte_carlo_costs([part], [0.5])[:, 0].tolist() == [2.0, 2.0, 8.0, 8.0]
     mask = held_out_mask([part], 0.5, seed=1)
     assert mask[0] == mask[1] and mask[2] == mask[3]  # whole episodes

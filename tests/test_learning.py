@@ -28,7 +28,7 @@ GAMMA = 0.9
 
 def test_td_target_has_no_bootstrap_at_terminal_steps():
     costs, value = jnp.array([[1.0], [0.5]]), jnp.array([[2.0], [2.0]])
-    targets = td_target(costs, jnp.array([1.0, 0.0]), value, GAMMA)
+    targets = td_target(costs, jnp.array([1.0, 0.0]), value, [GAMMA])
     assert targets[:, 0].tolist() == pytest.approx([2.8, 0.5])
 
 
@@ -67,12 +67,12 @@ def one_row(**changes):
 def test_sarsa_and_feasible_targets_by_hand():
     network = linear_ensemble([[0.2, 0.1], [0.1, -0.1]], [0.0, 0.3])
     # Q(s', 0) = 0.6 + 0.1 = 0.7 and Q(s', 1) = 0.3 - 0.1 + 0.3 = 0.5
-    assert batch_targets(network, one_row(), GAMMA, "sarsa", 0.0).item() == pytest.approx(0.5 + 0.9 * 0.7)
-    assert batch_targets(network, one_row(), GAMMA, "feasible", 1.0).item() == pytest.approx(0.5 + 0.9 * 0.5)
+    assert batch_targets(network, one_row(), [GAMMA], "sarsa", 0.0).item() == pytest.approx(0.5 + 0.9 * 0.7)
+    assert batch_targets(network, one_row(), [GAMMA], "feasible", 1.0).item() == pytest.approx(0.5 + 0.9 * 0.5)
     only_first = one_row(next_legal=[[[True, False]]])
-    assert batch_targets(network, only_first, GAMMA, "feasible", 1.0).item() == pytest.approx(0.5 + 0.9 * 0.7)
+    assert batch_targets(network, only_first, [GAMMA], "feasible", 1.0).item() == pytest.approx(0.5 + 0.9 * 0.7)
     last = one_row(continues=[[0.0]])
-    assert batch_targets(network, last, GAMMA, "sarsa", 0.0).item() == pytest.approx(0.5)
+    assert batch_targets(network, last, [GAMMA], "sarsa", 0.0).item() == pytest.approx(0.5)
 
 
 def test_gradient_and_one_optimiser_step_by_hand():
@@ -151,7 +151,7 @@ EXACT = {
 @pytest.mark.parametrize("target", ["feasible", "sarsa"])
 def test_critic_learns_exact_costs_to_go(target):
     settings = CriticSettings(target=target, hidden=(32,), steps=3000, batch=32, learning_rate=3e-3)
-    arrays, loss = fit(chain_data(), settings, 2, GAMMA, seed=0)
+    arrays, loss = fit(chain_data(), settings, 2, [GAMMA], seed=0)
     learned = forward(arrays, np.eye(3, dtype=np.float32), 1)[..., 0].mean(axis=0)
     np.testing.assert_allclose(learned, EXACT[target], atol=0.05)
     assert loss < 1e-2
@@ -159,9 +159,9 @@ def test_critic_learns_exact_costs_to_go(target):
 
 def test_fit_follows_from_the_seed():
     settings = CriticSettings(hidden=(8,), steps=50, batch=16)
-    first, _ = fit(chain_data(), settings, 2, GAMMA, seed=5)
-    again, _ = fit(chain_data(), settings, 2, GAMMA, seed=5)
-    other, _ = fit(chain_data(), settings, 2, GAMMA, seed=6)
+    first, _ = fit(chain_data(), settings, 2, [GAMMA], seed=5)
+    again, _ = fit(chain_data(), settings, 2, [GAMMA], seed=5)
+    other, _ = fit(chain_data(), settings, 2, [GAMMA], seed=6)
     for (weights, _), (same, _), (different, _) in zip(first, again, other, strict=True):
         np.testing.assert_array_equal(weights, same)
         assert (weights != different).any()
@@ -185,5 +185,5 @@ def test_a_fit_on_more_data_is_not_traced_again(monkeypatch):
             next_legal=np.ones((rows, 2), np.bool_),
             continues=np.ones(rows, np.float32),
         )
-        fit(batch, settings, 2, 0.9, seed=0)
+        fit(batch, settings, 2, [0.9], seed=0)
     assert len(traces) == 3 + 1, "each fit makes an optimiser, and the update was traced once"

@@ -34,7 +34,15 @@ def searches(planner, state, budget, seed, capacity=10_000, **rules):
     multipliers = planner.initial_multipliers()
     session.begin(state, budget, multipliers, stream(seed), capacity)
     naive = NaiveSearch(
-        model, planner.critic, session.rules, state, budget, multipliers, stream(seed), max_nodes=capacity
+        model,
+        planner.critic,
+        session.rules,
+        planner.cost_discounts,
+        state,
+        budget,
+        multipliers,
+        stream(seed),
+        max_nodes=capacity,
     )
     return session, naive
 
@@ -172,7 +180,8 @@ KINDS = ("penalized", "ccmcp", "cmcts, nothing learned", "cmcts, perceptrons", "
     outcomes=st.integers(1, 4),
     search=st.builds(
         SearchSettings,
-        discount=st.sampled_from([0.5, 0.9, 0.95]),
+        discount=st.sampled_from([0.5, 0.9, 0.95, 1.0]),
+        cost_discounts=st.sampled_from([None, 0.7, 1.0]),
         exploration=st.sampled_from([0.0, 1.0, 20.0]),
         horizon=st.integers(1, 12),
         rollout=st.sampled_from(["directed", "uniform"]),
@@ -193,12 +202,15 @@ KINDS = ("penalized", "ccmcp", "cmcts, nothing learned", "cmcts, perceptrons", "
     ),
     budget=st.sampled_from([0.0, 0.3, 1.0, 3.0]),
     own_costs=st.booleans(),
+    one_discount=st.booleans(),
     capacity=st.sampled_from([2, 10, 10_000]),
 )
 def test_search_of_random_models_equals_the_naive_one(
-    kind, seed, constraints, actions, outcomes, search, pruning, budget, own_costs, capacity
+    kind, seed, constraints, actions, outcomes, search, pruning, budget, own_costs, one_discount, capacity
 ):
     params = random_table(seed, actions=actions, outcomes=outcomes, constraints=constraints)
+    if not one_discount:
+        search = dataclasses.replace(search, cost_discounts=tuple(np.linspace(1.0, 0.6, constraints).tolist()))
     planner = make_planner(kind, table_model(params), search, pruning, seed)
     budgets = budget * np.linspace(1.0, 0.5, constraints)
     assert_search_is_naive(
@@ -366,7 +378,7 @@ def test_rerooting_judges_anew_under_the_budget_that_is_left(budget):
     session, _, _ = rerooted_search(budget)
     model, tree = session.model, session.tree
     naive = NaiveSearch(
-        model, session.critic, session.rules, tree.states[ROOT], [budget], [0.0], stream(9), max_nodes=10_000
+        model, session.critic, session.rules, [SHORT.discount], tree.states[ROOT], [budget], [0.0], stream(9)
     )
     pruned = 0
     for number, node in enumerate(tree_summary(tree, model, True)):

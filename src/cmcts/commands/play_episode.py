@@ -52,7 +52,7 @@ def play_episode(task: Task, agent: Agent, *, seed: int) -> Iterator[Step]:
 
     world = drawn_world(task)
     state, _ = world.reset(seed=seed)
-    total, spent, scale = 0.0, np.zeros(task.model.cost_count), 1.0
+    total, spent, scale, cost_scales = 0.0, np.zeros(task.model.cost_count), 1.0, np.ones(task.model.cost_count)
     over = False
     while not over:
         decision = agent.act(state)
@@ -60,7 +60,7 @@ def play_episode(task: Task, agent: Agent, *, seed: int) -> Iterator[Step]:
         costs = np.atleast_1d(np.asarray(info["cost"], np.float64))
         left = agent.observe(costs)
         total += scale * float(reward)
-        spent = spent + scale * costs
-        scale *= task.discount
+        spent = spent + cost_scales * costs
+        scale, cost_scales = scale * agent.planner.search.discount, cost_scales * agent.planner.cost_discounts
         over = terminated or truncated
         yield Step(decision, float(reward), costs, total, spent, left, picture(world, state), terminated)

@@ -165,8 +165,9 @@ class _Description:
         expect(len(self.budget) == count and min(self.budget) >= 0, f"{count} budgets >= 0", self.budget)
         expect(len(self.cost_scale) == count, f"{count} cost scales > 0", self.cost_scale)
         expect(len(self.discounts.costs) == count, f"{count} discounts of costs", self.discounts.costs)
-        discounts = {self.search.discount, self.discounts.reward, *self.discounts.costs}
-        expect(len(discounts) == 1, "one discount throughout", sorted(discounts))
+        meant = (self.search.discount, self.search.discounts_of_costs(count))
+        said = (self.discounts.reward, self.discounts.costs)
+        expect(said == meant, f"discounts {meant}, as in the settings of the search", said)
         for name, part in self.parts.items():
             expect(name in PARTS, f"parts out of {', '.join(PARTS)}", name)
             known = " or ".join(map(str, PARTS[name])) or "none yet"
@@ -235,7 +236,7 @@ def save(bundle: Bundle, folder: Path) -> None:
     if columns is not None:
         digest = hashlib.sha256(columns).hexdigest()
         parts["columns"] = _Part(column_arrays.VERSION, COLUMNS_FILE, digest)
-    discount = bundle.search.discount
+    discounts = _Discounts(bundle.search.discount, bundle.search.discounts_of_costs(bundle.cost_count))
     description = _Description(
         format=FORMAT,
         library=bundle.library,
@@ -245,7 +246,7 @@ def save(bundle: Bundle, folder: Path) -> None:
         cost_count=bundle.cost_count,
         budget=bundle.budget,
         cost_scale=bundle.cost_scale,
-        discounts=_Discounts(discount, (discount,) * bundle.cost_count),
+        discounts=discounts,
         search=bundle.search,
         pruning=bundle.pruning,
         critic=critic,

@@ -331,17 +331,18 @@ class _Episode:
         self.terminal = self.done = bool(terminated)
         self.truncated = bool(truncated) and not self.terminal
 
-    def returns(self, discount: float) -> tuple[float, Floats, float, Floats]:
-        """Discounted reward and costs, and the same undiscounted."""
-        weights = discount ** np.arange(len(self.rows))
+    def returns(self) -> tuple[float, Floats, float, Floats]:
+        """Discounted reward and costs, each by its own discount, and the same undiscounted."""
+        planner, times = self.agent.planner, np.arange(len(self.rows))
+        weights = planner.search.discount**times
         rewards = np.array([row[3] for row in self.rows])
         costs = np.array([row[2] for row in self.rows])
-        return float(weights @ rewards), weights @ costs, float(rewards.sum()), costs.sum(axis=0)
+        discounted = np.array([(gamma**times @ costs)[m] for m, gamma in enumerate(planner.cost_discounts.tolist())])
+        return float(weights @ rewards), discounted, float(rewards.sum()), costs.sum(axis=0)
 
 
 def _episodes(budget: Floats, recorders: Sequence[_Episode]) -> Episodes:
-    discount = recorders[0].agent.planner.search.discount
-    returns = [episode.returns(discount) for episode in recorders]
+    returns = [episode.returns() for episode in recorders]
     return Episodes(
         budget=budget,
         rewards=np.array([row[0] for row in returns]),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cmcts.model.interface import Model
 from cmcts.search.pruning import FREE, PruningSettings
@@ -46,24 +46,24 @@ class Decision:
         """The name of the chosen action."""
         return self.model.action_name(self.action)
 
-    def next_budget(self, costs: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
+    def next_budget(self, costs: NDArray[np.float64], discounts: ArrayLike) -> NDArray[np.float64]:
         """What is left after the chosen action cost `costs`, in discounted units of the next step.
 
         b' = max(0, (b - p c - sum_(a' != a) pi(a') Q_C(a')) / (gamma p)), with p the probability that the action had:
         what the other branches of a stochastic policy were expected to cost is already spent. For a deterministic
-        policy this is max(0, (b - c) / gamma).
+        policy this is max(0, (b - c) / gamma). `discounts` is gamma, one for all costs or one each.
         """
         p = self.probabilities[self.action]
         others = self.probabilities @ self.cost_values - p * self.cost_values[self.action]
-        return np.asarray(np.maximum(0.0, (self.budget - p * costs - others) / (discount * p)))
+        return np.asarray(np.maximum(0.0, (self.budget - p * costs - others) / (np.asarray(discounts) * p)))
 
-    def slack(self, discount: float) -> NDArray[np.float64]:
+    def slack(self, discounts: ArrayLike) -> NDArray[np.float64]:
         """What expected accounting leaves beyond the next state's needs: (b - Q_C(s, a)) / gamma, by the critic's Q_C.
 
         Below zero if nothing was safe: the debt stays.
         """
         assert self.charges is not None
-        return np.asarray((self.budget - self.charges[self.action]) / discount)
+        return np.asarray((self.budget - self.charges[self.action]) / np.asarray(discounts))
 
     def reason(self, action: int) -> str:
         """Why an action was refused, in words; empty if it was not."""

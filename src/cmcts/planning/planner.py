@@ -64,9 +64,15 @@ class Planner:
         self._critic = critic or immediate_costs_only(model)
         self._pruning = pruning
         self._critic.validate_for(model)
+        self._cost_discounts = np.array(self._search.discounts_of_costs(model.cost_count))
         self._idle: list[SearchSession] = []
         self._has_searched = False
         self._lock = threading.Lock()
+
+    @property
+    def cost_discounts(self) -> NDArray[np.float64]:
+        """[M] gamma of each cost."""
+        return self._cost_discounts.copy()
 
     @property
     def charges_expected_costs(self) -> bool:
@@ -104,8 +110,8 @@ class Planner:
         By expected accounting that is still without what the next state needs: `least_charges` of it is to be added.
         """
         if self.charges_expected_costs:
-            return decision.slack(self.search.discount)
-        return decision.next_budget(paid, self.search.discount)
+            return decision.slack(self.cost_discounts)
+        return decision.next_budget(paid, self.cost_discounts)
 
     def initial_multipliers(self) -> NDArray[np.float64]:
         """lambda at the start of an episode."""
@@ -259,7 +265,14 @@ class Planner:
 
     def session(self) -> SearchSession:
         """A search of the caller's own, for `plan_in`."""
-        return SearchSession(self.model, self.critic, self._rules(), self.critic.cost_scale, self.search.max_nodes)
+        return SearchSession(
+            self.model,
+            self.critic,
+            self._rules(),
+            self.critic.cost_scale,
+            self.cost_discounts.tolist(),
+            self.search.max_nodes,
+        )
 
     def warm_up(self, threads: int = 1) -> None:
         """Get ready to decide on time: load or compile the search, and touch the memory of `threads` searches at once.

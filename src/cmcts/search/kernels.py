@@ -47,7 +47,7 @@ from cmcts.search.workspace import remembered
 class Rules(NamedTuple):
     """All settings a kernel needs, as plain numbers: planners differ only in these."""
 
-    discount: float
+    discount: float  # of the reward; those of the costs are in the workspace
     exploration: float
     horizon: int
     own_rollout: bool  # follow the model's rollout_action, else uniform over the legal actions
@@ -70,15 +70,15 @@ class Rules(NamedTuple):
 
 
 @kernel
-def take_step(model, params, state, action, rng, next_state, scale, account, work):
-    """`model.step`, its costs charged to `account` at `scale`; a reward or cost that cannot be is noted as a fault."""
+def take_step(model, params, state, action, rng, next_state, time, account, work):
+    """`model.step`, its costs charged to `account` as those of step `time`; what cannot be is noted as a fault."""
     reward, terminal = model.step(params, state, action, rng, next_state, work.costs)
     if not math.isfinite(reward):
         note_fault(STEP, state, action, reward, work.costs, work.fault)
     for m in range(account.shape[0]):
         if not 0.0 <= work.costs[m] < math.inf:
             note_fault(STEP, state, action, reward, work.costs, work.fault)
-        account[m] += scale * work.costs[m]
+        account[m] += work.cost_discounts[time, m] * work.costs[m]
     return reward, terminal
 
 
@@ -172,14 +172,14 @@ def select(model, params, tree, multipliers, rules, work, rng):
                 work.state[k] = tree.states[child, k]
             for m in range(constraints):
                 work.costs[m] = tree.costs[child, m]
-                work.path_costs[m] += work.discounts[depth] * work.costs[m]
+                work.path_costs[m] += work.cost_discounts[depth, m] * work.costs[m]
         else:
             stream = rng[0]
             if rules.stratified:
                 series = node * tree.action_visits.shape[1] + action
                 stratify(rng, tree.salt[0], series, tree.action_visits[node, action])
             reward, terminal = take_step(
-                model, params, tree.states[node], action, rng, work.state, work.discounts[depth], work.path_costs, work
+                model, params, tree.states[node], action, rng, work.state, depth, work.path_costs, work
             )
             if rules.stratified:
                 rng[0] = stream
@@ -226,8 +226,8 @@ def expand(model, params, critic, critic_params, tree, node, budget, rules, work
 
 
 @kernel
-def overrun(model, params, state, action, slot, leaf_depth, scale, budget, rules, work, rng):
-    """By how much this step exceeds what a rollout that has spent C_path and `work.spent` has left.
+def overrun(model, params, state, action, slot, leaf_depth, time, budget, rules, work, rng):
+    """By how much step number `time` of a rollout exceeds what is left after C_path and `work.spent`.
 
     In units of the cost scale, for the constraint that it exceeds most; at most 0 if it can be paid for. The step's
     cost is what is expected now, or what the critic expects it to cost in the end if rollouts are guarded.
@@ -243,13 +243,14 @@ def overrun(model, params, state, action, slot, leaf_depth, scale, budget, rules
             prediction = lowered(mean, sigma, prediction, work.cost_scale[m], rules)
             if prediction == math.inf:
                 note_fault(CRITIC, state, action, mean, work.costs, work.fault)
-        total = work.path_costs[m] + work.discounts[leaf_depth] * (work.spent[m] + scale * prediction)
+        ahead = work.spent[m] + work.cost_discounts[time, m] * prediction
+        total = work.path_costs[m] + work.cost_discounts[leaf_depth, m] * ahead
         worst = max(worst, (total - budget[m]) / work.cost_scale[m])
     return worst
 
 
 @entry_point  # not inlined: it is large, and rollouts that do not need it are faster without it
-def thrifty_action(model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng):
+def thrifty_action(model, params, critic, critic_params, state, leaf_depth, time, budget, rules, work, rng):
     """The rollout policy's action if it is affordable, else a random one that is, else the least unaffordable one.
 
     A rollout that stopped where nothing is affordable would value the rest at 0: where steps cost reward, dead ends
@@ -277,7 +278,7 @@ def thrifty_action(model, params, critic, critic_params, state, leaf_depth, scal
             action = work.legal[pick]
             count -= 1
             work.legal[pick] = work.legal[count]
-        over = overrun(model, params, state, action, slot, leaf_depth, scale, budget, rules, work, rng)
+        over = overrun(model, params, state, action, slot, leaf_depth, time, budget, rules, work, rng)
         if over <= ROUNDING:
             return action
         if over < least - ROUNDING:
@@ -288,7 +289,7 @@ def thrifty_action(model, params, critic, critic_params, state, leaf_depth, scal
 @kernel
 def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, work, rng):
     """SIMULATION. The discounted reward of playing on from `work.state`; its discounted costs go to `work.spent`."""
-    total, scale = 0.0, 1.0
+    total = 0.0
     for m in range(budget.shape[0]):
         work.spent[m] = 0.0
     # Two buffers take turns as state and next state; `work.state` itself stays, for the next rollout of this leaf.
@@ -298,7 +299,7 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
     action, reward, actions = NO_NODE, 0.0, work.legal.shape[0]
     if not (rules.thrifty_rollout or rules.own_rollout):
         # Uniform rollouts are the longest: a loop of their own, without the tests below, makes them 3 % faster.
-        for _ in range(leaf_depth, rules.horizon):
+        for time in range(rules.horizon - leaf_depth):
             count = model.legal_actions(params, state, work.legal)
             if not 0 < count <= actions:
                 note_fault(COUNT, state, 0, count, work.costs, work.fault)
@@ -307,19 +308,18 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
             if not 0 <= action < actions:
                 note_fault(ACTION, state, 0, action, work.costs, work.fault)
                 break
-            reward, terminal = take_step(model, params, state, action, rng, next_state, scale, work.spent, work)
-            total += scale * reward
+            reward, terminal = take_step(model, params, state, action, rng, next_state, time, work.spent, work)
+            total += work.discounts[time] * reward
             state, next_state = next_state, state
             if terminal:
                 break
-            scale *= rules.discount
     else:
-        for _ in range(leaf_depth, rules.horizon):
+        for time in range(rules.horizon - leaf_depth):
             if rules.thrifty_rollout:
                 if not is_finite(state):
                     break
                 action = thrifty_action(
-                    model, params, critic, critic_params, state, leaf_depth, scale, budget, rules, work, rng
+                    model, params, critic, critic_params, state, leaf_depth, time, budget, rules, work, rng
                 )
                 if action == NO_NODE:
                     break
@@ -328,12 +328,11 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
                 if not 0 <= action < actions:
                     note_fault(ROLLOUT_ACTION, state, 0, action, work.costs, work.fault)
                     break
-            reward, terminal = take_step(model, params, state, action, rng, next_state, scale, work.spent, work)
-            total += scale * reward
+            reward, terminal = take_step(model, params, state, action, rng, next_state, time, work.spent, work)
+            total += work.discounts[time] * reward
             state, next_state = next_state, state
             if terminal:
                 break
-            scale *= rules.discount
     # Only the last state is looked at: what is not finite mostly stays so, and a look at every step costs 5 % of speed.
     if not is_finite(state):
         note_fault(STEP, next_state, action, reward, work.costs, work.fault)
@@ -342,7 +341,7 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
 
 @kernel
 def backup(tree, depth, value, rules, work):
-    """BACKPROPAGATION. Average the sampled return, V = r + gamma V, and the costs alike, into the path's actions."""
+    """BACKPROPAGATION. Average the sampled return, V = r + gamma V, and each cost's, into the path's actions."""
     constraints = work.costs.shape[0]
     for step in range(depth - 1, -1, -1):
         node, action = work.path_nodes[step], work.path_actions[step]
@@ -352,7 +351,7 @@ def backup(tree, depth, value, rules, work):
         value = work.path_rewards[step] + rules.discount * value
         tree.reward_values[node, action] += (value - tree.reward_values[node, action]) / visits
         for m in range(constraints):
-            work.rollout_costs[m] = work.path_step_costs[step, m] + rules.discount * work.rollout_costs[m]
+            work.rollout_costs[m] = work.path_step_costs[step, m] + work.cost_discounts[1, m] * work.rollout_costs[m]
             column = action * constraints + m
             tree.cost_values[node, column] += (work.rollout_costs[m] - tree.cost_values[node, column]) / visits
 

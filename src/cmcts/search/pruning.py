@@ -1,7 +1,7 @@
 """Pruning with the safety critic: lines 6 to 11 of Algorithm 1 (C-MCTS).
 
 At the expansion of a leaf at depth t with state s_t, reached at the path cost
-C_path = c(s_0, a_0) + gamma c(s_1, a_1) + ... + gamma^(t-1) c(s_(t-1), a_(t-1)):
+C_path = c(s_0, a_0) + gamma c(s_1, a_1) + ... + gamma^(t-1) c(s_(t-1), a_(t-1)), with gamma the cost's own discount:
 
     i.   critic outputs (mu, sigma) for all actions
     ii.  A_feasible = {a : sigma_a <= sigma_max}
@@ -168,8 +168,9 @@ def charge_expected(tree, node, count, rules, work):
 def settle(tree, parent, action, work):
     """C_path of a state that `action` led to from `parent`, and whose V is in `work.least`, into `work.path_costs`."""
     constraints = work.path_costs.shape[0]
-    before, now = work.discounts[tree.depth[parent]], work.discounts[tree.depth[parent] + 1]
+    depth = tree.depth[parent]
     for m in range(constraints):
+        before, now = work.cost_discounts[depth, m], work.cost_discounts[depth + 1, m]
         expected = tree.charges[parent, action * constraints + m]
         work.path_costs[m] = tree.path_costs[parent, m] + before * expected - now * work.least[m]
 
@@ -199,7 +200,7 @@ def prune(tree, node, count, budget, rules, work):
     The critic's rows of `node` and the floors of its actions are filled.
     """
     constraints = budget.shape[0]
-    scale = work.discounts[tree.depth[node]]
+    depth = tree.depth[node]
     kept = 0
     best = math.inf
     for k in range(count):
@@ -207,7 +208,7 @@ def prune(tree, node, count, budget, rules, work):
         pruned_by = 0
         worst = -math.inf
         for m in range(constraints):
-            column = action * constraints + m
+            column, scale = action * constraints + m, work.cost_discounts[depth, m]
             mean, sigma = np.float64(tree.critic_mean[node, column]), np.float64(tree.critic_sigma[node, column])
             floor, left = work.floors[column], budget[m] - tree.path_costs[node, m]
             prediction = lowered(mean, sigma, floor, work.cost_scale[m], rules)

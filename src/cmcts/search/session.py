@@ -62,17 +62,24 @@ class SearchSession:
     """
 
     def __init__(
-        self, model: Model, critic: Critic, rules: Rules, cost_scale: Sequence[float], max_nodes: int = 1 << 17
+        self,
+        model: Model,
+        critic: Critic,
+        rules: Rules,
+        cost_scale: Sequence[float],
+        cost_discounts: Sequence[float],
+        max_nodes: int = 1 << 17,
     ) -> None:
         self.model, self.critic, self.rules, self.max_nodes = model, critic, rules, max_nodes
+        self.cost_discounts = np.array(cost_discounts, np.float64)
         self.work = workspace(
             model.state_size,
             model.action_count,
-            model.cost_count,
             model.feature_count,
             critic.scratch_width,
             rules.horizon,
             rules.discount,
+            cost_discounts,
         )
         self.work.cost_scale[:] = cost_scale
         self._portable = {id(params): portable(params) for params in (model.params, critic.params)}
@@ -142,7 +149,7 @@ class SearchSession:
         new = self._spare
         if new is old or len(new.parent) < room:
             new = self._allocate(room)
-        reroot(old, new, int(child), self.rules.discount)
+        reroot(old, new, int(child), self.cost_discounts)
         self.tree, self._spare = new, old
         self._set(budget, multipliers, rng)
         if self.rules.use_critic:

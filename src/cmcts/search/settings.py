@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from cmcts.errors import expect
+
+_COST_DISCOUNTS = "cost_discounts above 0 and at most 1"
 
 
 @dataclass(frozen=True)
@@ -14,7 +17,10 @@ class SearchSettings:
     """How the tree is grown; the same for every planner."""
 
     discount: float = 0.95
-    """gamma, of rewards and costs alike."""
+    """gamma of the reward, and of every cost that has no other; 1 where episodes end."""
+    cost_discounts: float | tuple[float, ...] | None = None
+    """gamma of the costs, one number for all or one each; None is that of the reward. A budget of 5 at discount 1 is 5
+    an episode."""
     iterations: int = 1024
     """Simulations a decision, where a plan is told neither how many nor how long."""
     exploration: float = 20.0
@@ -41,7 +47,14 @@ class SearchSettings:
     """Room in the tree of a search that is limited by time."""
 
     def __post_init__(self) -> None:
-        expect(0.0 < self.discount < 1.0, "a discount between 0 and 1", self.discount)
+        expect(0.0 < self.discount <= 1.0, "a discount above 0 and at most 1", self.discount)
+        costs = self.cost_discounts
+        if isinstance(costs, Sequence):
+            costs = tuple(float(discount) for discount in costs)
+            object.__setattr__(self, "cost_discounts", costs)
+            expect(len(costs) >= 1 and all(0.0 < discount <= 1.0 for discount in costs), _COST_DISCOUNTS, costs)
+        elif costs is not None:
+            expect(0.0 < costs <= 1.0, _COST_DISCOUNTS, costs)
         expect(self.exploration >= 0 and math.isfinite(self.exploration), "exploration >= 0", self.exploration)
         for name in ("iterations", "horizon", "rollouts", "cost_samples", "max_nodes"):
             value = getattr(self, name)
@@ -49,3 +62,11 @@ class SearchSettings:
         expect(self.rollout in ("directed", "uniform"), 'rollout to be "directed" or "uniform"', self.rollout)
         expect(self.widening_factor >= 0, "widening_factor >= 0", self.widening_factor)
         expect(0 < self.widening_power <= 1, "widening_power in (0, 1]", self.widening_power)
+
+    def discounts_of_costs(self, cost_count: int) -> tuple[float, ...]:
+        """The discount of each of so many costs."""
+        costs = self.discount if self.cost_discounts is None else self.cost_discounts
+        if not isinstance(costs, tuple):
+            return (float(costs),) * cost_count
+        expect(len(costs) == cost_count, f"{cost_count} cost_discounts, one a constraint", costs)
+        return costs

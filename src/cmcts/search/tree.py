@@ -128,10 +128,10 @@ def find_child(tree, node, action, state, terminal):
     return NO_NODE
 
 
-def reroot(old: Tree, new: Tree, root: int, discount: float) -> None:
+def reroot(old: Tree, new: Tree, root: int, cost_discounts: NDArray[np.float64]) -> None:
     """Copy the subtree of `root` from `old` into `new`, where it becomes the root.
 
-    Node numbers change, in order of age; path costs are rebased to the new root, in its own discounted units.
+    Node numbers change, in order of age; path costs [M] are rebased to the new root, in its own discounted units.
     """
     keep = np.zeros(int(old.count[0]), np.bool_)
     keep[root] = True
@@ -158,6 +158,6 @@ def reroot(old: Tree, new: Tree, root: int, discount: float) -> None:
     children = np.where(open_, old.first_child[kept], NO_NODE)
     new.first_child[:size] = renumber[children]
     new.depth[:size] -= old.depth[root]
-    new.path_costs[:size] = (new.path_costs[:size] - old.path_costs[root]) / discount ** int(old.depth[root])
+    new.path_costs[:size] = (new.path_costs[:size] - old.path_costs[root]) / cost_discounts ** int(old.depth[root])
     new.count[0] = size
     new.peak_depth[0] = int(new.depth[:size].max())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -86,7 +87,8 @@ class Workspace(NamedTuple):
     features: NDArray[np.float32]  # [F]
     memo: Memo  # what the critic said of states seen lately
     scratch: NDArray[np.float32]  # [4, width] for the critic
-    discounts: NDArray[np.float64]  # [H + 2] gamma^t
+    discounts: NDArray[np.float64]  # [H + 2] gamma^t of the reward
+    cost_discounts: NDArray[np.float64]  # [H + 2, M] gamma_m^t of each cost
     path_nodes: NDArray[np.int64]  # [H + 1]
     path_actions: NDArray[np.int64]  # [H + 1]
     path_rewards: NDArray[np.float64]  # [H + 1]
@@ -95,12 +97,20 @@ class Workspace(NamedTuple):
 
 
 def workspace(
-    state_size: int, action_count: int, cost_count: int, feature_count: int, width: int, horizon: int, discount: float
+    state_size: int,
+    action_count: int,
+    feature_count: int,
+    width: int,
+    horizon: int,
+    discount: float,
+    cost_discounts: Sequence[float],
 ) -> Workspace:
     """Allocate the scratch memory of one search."""
-    s, a, m = state_size, action_count, cost_count
-    # Running products, as every other discount in the kernels, and not powers: they round alike.
-    discounts = np.cumprod(np.concatenate(([1.0], np.full(horizon + 1, discount))), dtype=np.float64)
+    s, a, m = state_size, action_count, len(cost_discounts)
+    # Running products and not powers: a discount of 1 stays 1, and a rollout's discounts are a path's.
+    factors = np.tile(np.array([discount, *cost_discounts]), (horizon + 2, 1))
+    factors[0] = 1.0
+    discounts = np.cumprod(factors, axis=0)
     return Workspace(
         legal=np.zeros(a, np.int64),
         state=np.zeros(s),
@@ -119,7 +129,8 @@ def workspace(
         features=np.zeros(feature_count, np.float32),
         memo=memo(s, a * m),
         scratch=np.zeros((4, width), np.float32),
-        discounts=discounts,
+        discounts=discounts[:, 0].copy(),
+        cost_discounts=discounts[:, 1:].copy(),
         path_nodes=np.zeros(horizon + 1, np.int64),
         path_actions=np.zeros(horizon + 1, np.int64),
         path_rewards=np.zeros(horizon + 1),

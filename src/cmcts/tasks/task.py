@@ -102,6 +102,7 @@ class Task:
             object.__setattr__(self, "real_model", self.model)
         if isinstance(self.training_world, _OwnWorld) and self.training_model in (None, self.training_world.model):
             object.__setattr__(self, "training_model", self.model)
+        self.search.discounts_of_costs(self.model.cost_count)  # refuses a number of them that does not fit
         for name in ("training_world", "real_world"):
             world = getattr(self, name)
             expect(callable(world), f"a function {name} that makes a world", world)
@@ -111,8 +112,13 @@ class Task:
 
     @property
     def discount(self) -> float:
-        """The discount gamma of rewards and costs, which the search settings hold."""
+        """The discount gamma of rewards, which the search settings hold."""
         return self.search.discount
+
+    @property
+    def cost_discounts(self) -> tuple[float, ...]:
+        """The discount of each cost, which the search settings hold."""
+        return self.search.discounts_of_costs(self.model.cost_count)
 
     @property
     def iterations(self) -> int:

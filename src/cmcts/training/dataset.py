@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,14 +44,14 @@ def held_out_mask(data: list[Transitions], share: float, seed: int) -> NDArray[n
     return np.asarray(chosen[episode])
 
 
-def monte_carlo_costs(data: list[Transitions], discount: float) -> NDArray[np.float64]:
-    """Discounted cost from each step to the end of its episode, [T, M]."""
+def monte_carlo_costs(data: list[Transitions], discounts: Sequence[float]) -> NDArray[np.float64]:
+    """Costs from each step to the end of its episode, each by its own discount, [T, M]."""
     costs = np.concatenate([part.costs for part in data])
     last = np.concatenate([part.last for part in data])
     returns = np.zeros_like(costs)
-    ahead = np.zeros(costs.shape[1])
+    ahead, factors = np.zeros(costs.shape[1]), np.array(discounts)
     for row in range(len(costs) - 1, -1, -1):
-        ahead = costs[row] + (0.0 if last[row] else discount) * ahead
+        ahead = costs[row] + (0.0 if last[row] else factors) * ahead
         returns[row] = ahead
     return returns
 
@@ -61,7 +62,7 @@ def held_out_figures(
     transitions: list[Transitions],
     held_out: NDArray[np.bool_],
     settings: CriticSettings,
-    discount: float,
+    discounts: Sequence[float],
     cost_scale: NDArray[np.float64],
 ) -> dict[str, Any]:
     """Squared temporal-difference error and calibration of mean and sigma on episodes the critic has not seen."""
@@ -76,10 +77,10 @@ def held_out_figures(
         next_value = ahead.mean(axis=0)[index, rows.next_actions]
     else:
         next_value = np.asarray(feasible_value(ahead, rows.next_legal, settings.pessimism))
-    targets = np.asarray(td_target(rows.costs, rows.continues, next_value, discount))
+    targets = np.asarray(td_target(rows.costs, rows.continues, next_value, discounts))
     mean = values.mean(axis=0)[index, rows.actions]
     sigma = values.std(axis=0)[index, rows.actions]
-    returns = monte_carlo_costs(transitions, discount)[held_out]
+    returns = monte_carlo_costs(transitions, discounts)[held_out]
     error = mean - returns
     return {
         "held_out": int(held_out.sum()),

@@ -2,7 +2,7 @@
 
 Each member e minimises the mean squared temporal-difference error over the data D gathered so far,
 
-    L_e = E_D [ (Q_e(s, a) - y)^2 ],      y = c + gamma (1 - terminal) V(s'),
+    L_e = E_D [ (Q_e(s, a) - y)^2 ],      y = c + gamma (1 - terminal) V(s'),      gamma the discount of that cost,
 
 against a target network that follows slowly, on minibatches of its own. Two targets, by name:
 
@@ -18,6 +18,7 @@ Terminal steps are learned without a bootstrap, truncated ones with one. Everyth
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -84,25 +85,27 @@ def feasible_value(values: Any, legal: Any, pessimism: float) -> Any:
     return jnp.maximum(jnp.where(legal[..., None], pessimistic, jnp.inf).min(axis=-2), 0.0)
 
 
-def td_target(costs: Any, continues: Any, next_value: Any, discount: float) -> Any:
-    """y = c + gamma (1 - terminal) V(s'), with costs [..., M] and continues [...]."""
-    return costs + discount * continues[..., None] * next_value
+def td_target(costs: Any, continues: Any, next_value: Any, discounts: Sequence[float]) -> Any:
+    """y = c + gamma (1 - terminal) V(s'), with costs [..., M], continues [...] and a discount for each cost."""
+    return costs + np.array(discounts, np.float32) * continues[..., None] * next_value
 
 
-def batch_targets(target_network: Member, batch: Batch, discount: float, target: str, pessimism: float) -> Any:
+def batch_targets(
+    target_network: Member, batch: Batch, discounts: Sequence[float], target: str, pessimism: float
+) -> Any:
     """y for each member's own rows: batch arrays are [E, B, ...], the result is [E, B, M]."""
     cost_count = batch.costs.shape[-1]
     if target == "sarsa":
         values = own_predictions(target_network, batch.next_features, cost_count)
         taken = jnp.take_along_axis(values, batch.next_actions[..., None, None], axis=2)[:, :, 0]
-        return td_target(batch.costs, batch.continues, taken, discount)
+        return td_target(batch.costs, batch.continues, taken, discounts)
     # Every member sees every row here: pessimism needs their disagreement.
     members, rows = batch.actions.shape
     flat = batch.next_features.reshape(members * rows, -1)
     values = predictions(target_network, flat, cost_count)
     legal = batch.next_legal.reshape(members * rows, -1)
     least = feasible_value(values, legal, pessimism).reshape(members, rows, cost_count)
-    return td_target(batch.costs, batch.continues, least, discount)
+    return td_target(batch.costs, batch.continues, least, discounts)
 
 
 def td_loss(ensemble: Member, batch: Batch, targets: Any) -> Any:
@@ -120,10 +123,10 @@ def update(
     data: Batch,
     count: Any,
     key: Any,
-    settings: tuple[int, int, int, float, float, float, str, float],
+    settings: tuple[int, int, int, float, float, tuple[float, ...], str, float],
 ) -> Any:
     """A run of gradient steps, compiled once: `settings` are (chunk, steps, batch, rate, target rate, gamma, ...)."""
-    chunk, steps, rows, rate, target_rate, discount, target, pessimism = settings
+    chunk, steps, rows, rate, target_rate, discounts, target, pessimism = settings
     optimiser = make_optimiser(rate, steps)
     members = ensemble.layers[0].weight.shape[0]
 
@@ -131,7 +134,7 @@ def update(
         ensemble, target_network, optimiser_state = carry
         picks = jax.random.randint(step_key, (members, rows), 0, count)
         batch = Batch(*(column[picks] for column in data))
-        targets = batch_targets(target_network, batch, discount, target, pessimism)
+        targets = batch_targets(target_network, batch, discounts, target, pessimism)
         loss, gradient = eqx.filter_value_and_grad(td_loss)(ensemble, batch, targets)  # type: ignore[no-untyped-call]
         change, optimiser_state = optimiser.update(gradient, optimiser_state)
         ensemble = eqx.apply_updates(ensemble, change)
@@ -154,7 +157,7 @@ def fit(
     data: Batch,
     settings: CriticSettings,
     action_count: int,
-    discount: float,
+    discounts: Sequence[float],
     seed: int,
     on_chunk: Any = None,
 ) -> tuple[Arrays, float]:
@@ -181,7 +184,7 @@ def fit(
             settings.batch,
             settings.learning_rate,
             settings.target_rate,
-            discount,
+            tuple(discounts),
             settings.target,
             settings.pessimism,
         )

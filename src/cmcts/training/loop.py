@@ -278,8 +278,8 @@ class _Trainer:
             self.reporter.advance(steps - done, loss=loss)
             done = steps
 
-        discount = self.settings.search.discount
-        arrays, loss = fit(training, settings, self.model.action_count, discount, seed, on_chunk)
+        discounts = self.settings.search.discounts_of_costs(self.model.cost_count)
+        arrays, loss = fit(training, settings, self.model.action_count, discounts, seed, on_chunk)
         arrays = in_units(arrays, self.cost_scale)
         self.run.save(file, to_arrays(arrays))
         return {
@@ -288,7 +288,7 @@ class _Trainer:
             "transitions": len(held_out),
             "loss": loss,
             "gathered_until": self.gathered_until,
-            **held_out_figures(arrays, data, transitions, held_out, settings, discount, self.cost_scale),
+            **held_out_figures(arrays, data, transitions, held_out, settings, discounts, self.cost_scale),
         }
 
     def evaluate(
