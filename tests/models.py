@@ -101,6 +101,7 @@ def table_model(params: TableParams) -> Model:
         action_count=actions,
         feature_count=states,
         cost_count=constraints,
+        episodes_end=True,
     )
 
 

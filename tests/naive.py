@@ -84,21 +84,21 @@ class NaiveSearch:
 
     def step(self, state, action):
         next_state, costs = np.zeros(self.model.state_size), np.zeros(self.model.cost_count)
-        reward, terminal = uncompiled(self.model.step)(
+        reward, terminal = self.model.uncompiled.step(
             self.model.params, np.array(state), action, self.rng, next_state, costs
         )
         return tuple(next_state.tolist()), float(reward), bool(terminal), costs.tolist()
 
     def legal(self, state):
         out = np.zeros(self.model.action_count, np.int64)
-        count = uncompiled(self.model.legal_actions)(self.model.params, np.array(state), out)
+        count = self.model.uncompiled.legal_actions(self.model.params, np.array(state), out)
         return out[:count].tolist()
 
     def expected_costs(self, state, action):
         """What the model says a step costs, or the mean of a few tries."""
         if self.rules.has_expected_costs:
             out = np.zeros(self.model.cost_count)
-            uncompiled(self.model.expected_costs)(self.model.params, np.array(state), action, out)
+            self.model.uncompiled.expected_costs(self.model.params, np.array(state), action, out)
             return out.tolist()
         mean = [0.0] * self.model.cost_count
         for _ in range(self.rules.cost_samples):
@@ -109,7 +109,7 @@ class NaiveSearch:
     def predict(self, state):
         """Mean and sigma of the critic, as float64 lists [A][M]."""
         features = np.zeros(self.model.feature_count, np.float32)
-        uncompiled(self.model.features)(self.model.params, np.array(state), features)
+        self.model.uncompiled.features(self.model.params, np.array(state), features)
         mean, sigma = self.critic(features)
         return mean.tolist(), sigma.tolist()
 
@@ -301,7 +301,7 @@ class NaiveSearch:
 
         best, least = None, math.inf
         if self.rules.own_rollout:
-            best = int(uncompiled(self.model.rollout_action)(self.model.params, np.array(state), self.rng))
+            best = int(self.model.uncompiled.rollout_action(self.model.params, np.array(state), self.rng))
             least = overrun(best)
             if least <= ROUNDING:
                 return best

@@ -40,7 +40,7 @@ from cmcts.critic import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.errors import InvalidInput, ModelError
 from cmcts.exact import TabularPolicy
 from cmcts.frontier import Frontier, MixedPolicy
-from cmcts.model import Model, check_model
+from cmcts.model import Model, check_model, with_time
 from cmcts.planning import (
     CCMCP,
     CMCTS,
@@ -86,4 +86,5 @@ __all__ = [
     "make",
     "stream",
     "streams",
+    "with_time",
 ]

@@ -177,14 +177,20 @@ def content_type(label: str, functions: Mapping[str, Function], params: object) 
     Set it as `_numba_type_` on a Python object that has the same attributes, and that object can be handed to a
     kernel, compiled or not.
     """
-    kind = f"{type(params).__module__}.{type(params).__qualname__}"
-    typ = ContentType(f"{label}@{digest(functions.values())}:{','.join(functions)}({kind})")
+    kinds = ",".join(f"{kind.__module__}.{kind.__qualname__}" for kind in _classes(params))
+    typ = ContentType(f"{label}@{digest(functions.values())}:{','.join(functions)}({kinds})")
     _CONTENTS.setdefault(typ.name, {name: _jitted(function) for name, function in functions.items()})
     for name in functions:
         if name not in _ATTRIBUTES:
             _ATTRIBUTES.add(name)
             _forward(name)
     return typ
+
+
+def _classes(params: object) -> list[type]:
+    """The class of `params`, and those of named tuples in it."""
+    inner = params if isinstance(params, tuple) else ()
+    return [type(params), *(kind for part in inner if hasattr(part, "_fields") for kind in _classes(part))]
 
 
 def _jitted(function: Function) -> Function:
@@ -225,12 +231,24 @@ def plain(function: Function) -> Function:
     Numba's own way would call the helpers as they are, and an index out of range would read somebody else's memory.
     """
     source = python_function(function)
-    if not isinstance(source, python_types.FunctionType) or source.__module__.partition(".")[0] == "cmcts":
+    if not isinstance(source, python_types.FunctionType):
         return source
     if source not in _PLAIN:
+        if source.__module__.partition(".")[0] == "cmcts":
+            return source
         compiled = partial(_checked, options=_CALLED_FROM_PYTHON)
         _PLAIN[source] = _with_other_helpers(source, _users_dispatcher, compiled)
     return _PLAIN[source]
+
+
+def around(make: Callable[[Function], Function], function: Function) -> Function:
+    """The function that `make` writes around one of a model's, for kernels; `plain` finds it around the plain one.
+
+    `make` must keep what it is given in a closure, which the digest follows.
+    """
+    wrapped: Function = kernel(make(_jitted(function)))
+    _PLAIN[python_function(wrapped)] = make(plain(function))
+    return wrapped
 
 
 def _users_dispatcher(value: Any) -> bool:

@@ -14,11 +14,15 @@ _MADE: dict[str, type] = {}
 
 
 def portable(params: Any) -> Any:
-    """`params` itself, unless it is a named tuple of a class in `__main__`."""
+    """`params` itself, unless it is, or holds, a named tuple of a class in `__main__`."""
     kind = type(params)
-    if kind.__module__ != "__main__" or not (isinstance(params, tuple) and hasattr(kind, "_fields")):
+    if not (isinstance(params, tuple) and hasattr(kind, "_fields")):
         return params
-    return __getattr__(f"Params({','.join(kind._fields)})")(*map(portable, params))
+    parts = [portable(part) for part in params]
+    if kind.__module__ == "__main__":
+        return __getattr__(f"Params({','.join(kind._fields)})")(*parts)
+    changed = any(part is not old for part, old in zip(parts, params, strict=True))
+    return kind(*parts) if changed else params
 
 
 def __getattr__(name: str) -> type:

@@ -92,12 +92,13 @@ def model_digest(model: Model) -> str:
         for name, value in zip(model.params._fields, model.params, strict=True):
             _hash_part(name, value, hasher)
     else:
-        _hash_part("params", getattr(model.params, "identity", model.params), hasher)
+        _hash_part("params", model.params, hasher)
     return hasher.hexdigest()
 
 
 def _hash_part(name: str, value: Any, hasher: Any) -> None:
     """Numbers by their bits; a plain model's other parameters by their parts, and what has none by its type."""
+    value = getattr(value, "identity", value)
     if isinstance(value, dict):
         for key in sorted(value, key=repr):
             _hash_part(f"{name}.{key!r}", value[key], hasher)

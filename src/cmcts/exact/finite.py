@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmcts.compilation.content import python_function
 from cmcts.errors import InvalidInput, ModelError, expect
 from cmcts.model.interface import Model
 from cmcts.model.tabular import TabularParams
@@ -156,7 +155,7 @@ def enumerate_states(model: Model, discount: float, state_limit: int = STATE_LIM
         )
     from scipy.sparse import csr_array
 
-    outcomes, legal_actions = model.outcomes, python_function(model.legal_actions)
+    outcomes, legal_actions = model.outcomes, model.uncompiled.legal_actions
     chances, first_states = (np.asarray(part, np.float64) for part in model.starts(model.params))
     expect(abs(float(chances.sum()) - 1.0) <= _SUM_TOLERANCE, "start probabilities with sum 1", chances.sum())
     found: dict[bytes, int] = {}

@@ -3,6 +3,7 @@
 interface.py  the handful of functions that a model is made of
 check.py      everything that is wrong with a model
 tabular.py    tables as a model
+timed.py      the steps that are left as part of the state
 snapshots.py  an environment's state as a few numbers
 from_env.py   a Gymnasium environment as a model
 worlds.py     a model, or a user's environment, as a world where actions count
@@ -11,5 +12,6 @@ worlds.py     a model, or a user's environment, as a world where actions count
 from cmcts.model.check import check_model
 from cmcts.model.interface import EnvOptions, Model
 from cmcts.model.tabular import TabularParams, tabular_model
+from cmcts.model.timed import with_time
 
-__all__ = ["EnvOptions", "Model", "TabularParams", "check_model", "tabular_model"]
+__all__ = ["EnvOptions", "Model", "TabularParams", "check_model", "tabular_model", "with_time"]

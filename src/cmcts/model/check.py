@@ -15,7 +15,7 @@ import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
-from cmcts.compilation.content import Function, python_function
+from cmcts.compilation.content import Function, plain, python_function
 from cmcts.errors import InvalidInput
 from cmcts.model.interface import Model, no_expected_costs, no_rollout_action
 from cmcts.random import stream
@@ -100,7 +100,7 @@ class _Checker:
             parameters = inspect.signature(python_function(function))
             try:
                 parameters.bind(*arguments)
-                self.functions[name] = python_function(function)
+                self.functions[name] = plain(function)
             except TypeError:
                 self.note(name, "arity", f"expected {len(arguments)} arguments as in {call}, got {name}{parameters}")
         return not self.faults

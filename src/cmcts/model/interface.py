@@ -106,6 +106,8 @@ class Model:
     feature_description: str = ""
     compilable: bool = True  # False: do not even try
     world: Function | None = None  # (model, **settings) -> the world that this model simulates
+    episodes_end: bool = False  # every policy's episodes end by themselves, so that nothing need be discounted
+    untimed: Model | None = None  # the model without time, where the last number of the state is the steps left
     hold: Function | None = None  # (holder): hears of each search, whose held_states() must not be forgotten
     verdict: Verdict = field(init=False, repr=False)  # does it compile; not shared with changed copies
 
@@ -164,6 +166,8 @@ class Model:
 
     def with_params(self, **changes: Any) -> Model:
         """The same model with some fields of `params` changed."""
+        if self.untimed is not None:  # the model's own parameters lie within
+            changes = {"model": self.params.model._replace(**changes)}
         return dataclasses.replace(self, params=self.params._replace(**changes))
 
     def action_name(self, action: int) -> str:

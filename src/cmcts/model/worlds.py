@@ -115,6 +115,39 @@ class EnvWorld(gym.Wrapper[Any, Any, Any, Any]):
         return self._state.copy(), moment.reward, moment.ended, moment.truncated, info
 
 
+class TimedWorld(gym.Wrapper[Any, Any, Any, Any]):
+    """Any world with the steps that are left as the last number of its observation; it ends when they are 0.
+
+    It goes with a model that `with_time` made. A world that is cut short earlier still is; those that follow a model
+    have no other limit then.
+    """
+
+    def __init__(self, world: Any, steps: int) -> None:
+        super().__init__(single(world))
+        self.steps, self._left = steps, 0
+        if isinstance(self.unwrapped, ModelWorld):
+            self.unwrapped.max_steps = steps
+        shape = self.env.observation_space.shape or ()
+        expect(len(shape) == 1, "a world that observes the model's state", self.env.observation_space)
+        space: gym.Space[Any] = gym.spaces.Box(-np.inf, np.inf, (shape[0] + 1,), np.float64)
+        self.observation_space = space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Reset the world, with all steps left."""
+        state, info = self.env.reset(seed=seed, options=options)
+        self._left = self.steps
+        return np.append(state, float(self._left)), info
+
+    def step(self, action: Any) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+        """Take an action in the world; the last step ends the episode."""
+        state, reward, terminated, truncated, info = self.env.step(action)
+        self._left -= 1
+        terminated = bool(terminated) or self._left <= 0
+        return np.append(state, float(self._left)), float(reward), terminated, bool(truncated) and not terminated, info
+
+
 def world_of(model: Model, **settings: Any) -> gym.Env[Any, Any]:
     """The world that a model is about: its own, the environment it simulates, or one that follows its functions."""
     make = model.world or (EnvWorld if isinstance(model.params, Simulator) else ModelWorld)

@@ -64,7 +64,7 @@ class Planner:
         self._critic = critic or immediate_costs_only(model)
         self._pruning = pruning
         self._critic.validate_for(model)
-        self._cost_discounts = np.array(self._search.discounts_of_costs(model.cost_count))
+        self._cost_discounts = np.array(self._search.discounts_for(model))
         self._idle: list[SearchSession] = []
         self._has_searched = False
         self._lock = threading.Lock()

@@ -27,8 +27,9 @@ def where_they_went(task: Task, journeys: Mapping[str, Transitions]) -> Figure:
     if task.draw_steps is None:
         raise InvalidInput(f"expected task {task.name!r} to have a function draw_steps, got None")
     panels = _panels(len(journeys))
+    size = (task.model.untimed or task.model).state_size
     for axes, (name, steps) in zip(panels, journeys.items(), strict=True):
-        task.draw_steps(axes, steps.states, steps.actions, max(int(steps.last.sum()), 1))
+        task.draw_steps(axes, steps.states[:, :size], steps.actions, max(int(steps.last.sum()), 1))
         axes.set_title(NAMES.get(name, name), color=INK, fontsize=11, fontweight="bold")
     figure = panels[0].figure
     assert isinstance(figure, Figure)

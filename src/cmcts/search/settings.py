@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from cmcts.errors import expect
+from cmcts.errors import InvalidInput, expect
+
+if TYPE_CHECKING:
+    from cmcts.model.interface import Model
 
 _COST_DISCOUNTS = "cost_discounts above 0 and at most 1"
 
@@ -69,4 +72,15 @@ class SearchSettings:
         if not isinstance(costs, tuple):
             return (float(costs),) * cost_count
         expect(len(costs) == cost_count, f"{cost_count} cost_discounts, one a constraint", costs)
+        return costs
+
+    def discounts_for(self, model: Model) -> tuple[float, ...]:
+        """The discount of each cost of a model; refuses 1 where its episodes may go on for ever."""
+        costs = self.discounts_of_costs(model.cost_count)
+        if not model.episodes_end and 1.0 in (self.discount, *costs):
+            raise InvalidInput(
+                f"expected discounts below 1 for model {model.name!r}, whose episodes may go on for ever, got "
+                f"{self.discount} for the reward and {costs} for the costs; Task(episode_steps=...) or with_time ends "
+                "episodes after a number of steps, and Model(episodes_end=True) says that they end by themselves"
+            )
         return costs

@@ -30,7 +30,7 @@ def _solve(task: Task, model: Model | None, name: str, budget: ArrayLike | None,
     if model is None:
         raise InvalidInput(f"expected task {task.name!r} to have a {name}, which its optimum follows from, got None")
     limits = task.budget if budget is None else budget
-    if task.optimum is not None:
+    if task.optimum is not None and set(task.cost_discounts) == {task.discount}:
         return task.optimum(model, limits, task.discount)
     return solve_model(model, limits, task.discount, state_limit)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cmcts.errors import expect
 from cmcts.exact.optimum import Optimum
 from cmcts.model.interface import Model
+from cmcts.model.timed import with_time
 from cmcts.planning.planners import CCMCPSettings
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
@@ -34,6 +35,19 @@ class _OwnWorld:
 
 
 @dataclass(frozen=True)
+class _TimedWorld:
+    """Makes a user's world with the steps that are left in its observation."""
+
+    make: Callable[..., World]
+    steps: int
+
+    def __call__(self, **settings: Any) -> World:
+        from cmcts.model.worlds import TimedWorld
+
+        return TimedWorld(self.make(**settings), self.steps)
+
+
+@dataclass(frozen=True)
 class PaperSettings:
     """What the paper's authors set by hand for one of their tasks: a row of its Table 2, and their program's search."""
 
@@ -53,7 +67,7 @@ class PaperSettings:
 
 @dataclass(frozen=True)
 class Task:
-    """A problem to plan in: maximise discounted reward while the discounted costs stay within `budget`."""
+    """A problem to plan in: maximise reward while the costs stay within `budget`, each with its own discount."""
 
     name: str
     model: Model
@@ -83,6 +97,9 @@ class Task:
     """(real_model, budget, discount) to its constrained optimum, for problems that know better than to list states."""
     draw_steps: Callable[..., None] | None = None
     """(axes, states, actions, episodes): draw where planners went, on Matplotlib axes."""
+    episode_steps: int | None = None
+    """Episodes end after so many steps, in the worlds and for the planner: the number of steps left becomes the last
+    number of every state. Discounts may then be 1."""
     paper: PaperSettings | None = None
     """The hyperparameters of the paper, for its own tasks."""
     source: str = ""
@@ -92,6 +109,8 @@ class Task:
         expect(isinstance(self.model, Model), "a Model to plan with", self.model)
         plain = isinstance(self.name, str) and re.fullmatch(r"\w[\w.+-]*", self.name) is not None
         expect(plain, "a task name of letters, digits and . _ + -", self.name)  # it names folders
+        if self.episode_steps is not None:
+            self._put_time_in(self.episode_steps)
         budget = self.model.validate_costs(self.budget, "budget")
         object.__setattr__(self, "budget", tuple(budget.tolist()))
         if self.cost_scale is not None:
@@ -102,13 +121,28 @@ class Task:
             object.__setattr__(self, "real_model", self.model)
         if isinstance(self.training_world, _OwnWorld) and self.training_model in (None, self.training_world.model):
             object.__setattr__(self, "training_model", self.model)
-        self.search.discounts_of_costs(self.model.cost_count)  # refuses a number of them that does not fit
+        self.search.discounts_for(self.model)  # refuses what does not fit
         for name in ("training_world", "real_world"):
             world = getattr(self, name)
             expect(callable(world), f"a function {name} that makes a world", world)
             if isinstance(world, _OwnWorld):
                 object.__setattr__(self, name, _OwnWorld(self.model))
         expect(self.training_iterations >= 1, "training_iterations >= 1", self.training_iterations)
+
+    def _put_time_in(self, steps: int) -> None:
+        """Let models and worlds know, and keep, the number of steps that an episode has."""
+        model = self.model
+        object.__setattr__(self, "model", with_time(model, steps))
+        for name in ("real_model", "training_model"):
+            other = getattr(self, name)
+            if other is not None:
+                object.__setattr__(self, name, self.model if other is model else with_time(other, steps))
+        for name in ("training_world", "real_world"):
+            world = getattr(self, name)
+            if not isinstance(world, _OwnWorld):
+                make = world.make if isinstance(world, _TimedWorld) else world
+                object.__setattr__(self, name, _TimedWorld(make, steps))
+        object.__setattr__(self, "optimum", None)  # what is known of endless episodes does not hold for these
 
     @property
     def discount(self) -> float:
