@@ -171,15 +171,19 @@ class NaiveSearch:
             return untried[self.below(len(untried))]
         log_visits = math.log(node.visits + 1.0)
         scores = {
-            number: self.penalised(action) + self.rules.exploration * math.sqrt(log_visits / action.visits)
+            number: self.penalised(action, node.depth) + self.rules.exploration * math.sqrt(log_visits / action.visits)
             for number, action in open_.items()
         }
         return max(scores, key=scores.get)  # the first of equals
 
-    def penalised(self, action):
+    def penalised(self, action, depth=0):
+        """At the prices of so many steps ahead: a reward and a cost may fade apart on the way."""
         value = action.reward_value
-        for multiplier, cost in zip(self.multipliers, action.cost_values, strict=True):
-            value -= multiplier * cost
+        for m in self.constraints:
+            growth = 1.0
+            for _ in range(depth):
+                growth *= self.cost_discounts[m] / self.rules.discount
+            value -= self.multipliers[m] * growth * action.cost_values[m]
         return value
 
     def is_full(self, action):

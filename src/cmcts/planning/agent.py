@@ -101,6 +101,7 @@ class Agent:
         expect(self.decision is not None, "a decision before its costs are observed", None)
         assert self.decision is not None
         self._arriving = self.planner.charges_expected_costs
+        self.multipliers = self.decision.multipliers * self.planner.price_growth
         self.budget = self.planner.next_budget(self.decision, paid, self.rng)
         return self.budget
 

@@ -75,6 +75,15 @@ class Planner:
         return self._cost_discounts.copy()
 
     @property
+    def price_growth(self) -> NDArray[np.float64]:
+        """[M] gamma_m / gamma: by how much one policy's price of a cost grows from one step to the next.
+
+        What is worth lambda now is worth lambda gamma_m^t / gamma^t in t steps, when a reward counts gamma^t and a cost
+        gamma_m^t. It is 1 if the discounts are the same.
+        """
+        return self._cost_discounts / self.search.discount
+
+    @property
     def charges_expected_costs(self) -> bool:
         """Whether a step takes from the budget what the critic expected it to cost, instead of what it did."""
         return self.pruning is not None and self.pruning.accounting == "expected"

@@ -83,17 +83,17 @@ def take_step(model, params, state, action, rng, next_state, time, account, work
 
 
 @kernel
-def scalarised(tree, node, action, multipliers):
-    """The penalised value Q_R(s, a) - sum_m lambda_m Q_C,m(s, a)."""
+def scalarised(tree, node, action, prices):
+    """The penalised value Q_R(s, a) - sum_m lambda_m Q_C,m(s, a), at prices lambda of the node's own time."""
     value = tree.reward_values[node, action]
-    constraints = multipliers.shape[0]
+    constraints = prices.shape[0]
     for m in range(constraints):
-        value -= multipliers[m] * tree.cost_values[node, action * constraints + m]
+        value -= prices[m] * tree.cost_values[node, action * constraints + m]
     return value
 
 
 @kernel
-def uct_action(tree, node, multipliers, rules, rng):
+def uct_action(tree, node, prices, rules, rng):
     """The action to descend by: an untried one at random, else the largest Q_lambda + k sqrt(log(N + 1) / n)."""
     actions = tree.action_visits.shape[1]
     untried = 0
@@ -112,7 +112,7 @@ def uct_action(tree, node, multipliers, rules, rng):
     for action in range(actions):
         visits = tree.action_visits[node, action]
         if visits > 0:
-            score = scalarised(tree, node, action, multipliers) + rules.exploration * math.sqrt(log_visits / visits)
+            score = scalarised(tree, node, action, prices) + rules.exploration * math.sqrt(log_visits / visits)
             if score > best_score:
                 best, best_score = action, score
     return best
@@ -162,7 +162,9 @@ def select(model, params, tree, multipliers, rules, work, rng):
     for k in range(size):
         work.state[k] = tree.states[ROOT, k]
     while node != NO_NODE and tree.expanded[node] and depth < rules.horizon:
-        action = uct_action(tree, node, multipliers, rules, rng)
+        for m in range(constraints):
+            work.prices[m] = multipliers[m] * work.price_growth[depth, m]
+        action = uct_action(tree, node, work.prices, rules, rng)
         work.path_nodes[depth] = node
         work.path_actions[depth] = action
         if rules.widening_factor > 0.0 and outcomes_are_full(tree, node, action, rules):

@@ -27,6 +27,7 @@ class Memo(NamedTuple):
 
 
 MEMO_BITS = 10
+LARGEST_GROWTH = 1e200  # a price that has overflown would make nothing of a cost of 0
 _HASH_PRIME, _HASH_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - MEMO_BITS)
 
 
@@ -89,6 +90,8 @@ class Workspace(NamedTuple):
     scratch: NDArray[np.float32]  # [4, width] for the critic
     discounts: NDArray[np.float64]  # [H + 2] gamma^t of the reward
     cost_discounts: NDArray[np.float64]  # [H + 2, M] gamma_m^t of each cost
+    price_growth: NDArray[np.float64]  # [H + 2, M] gamma_m^t / gamma^t: a price of now, seen from t steps ahead
+    prices: NDArray[np.float64]  # [M] at the node that `select` is at
     path_nodes: NDArray[np.int64]  # [H + 1]
     path_actions: NDArray[np.int64]  # [H + 1]
     path_rewards: NDArray[np.float64]  # [H + 1]
@@ -111,6 +114,7 @@ def workspace(
     factors = np.tile(np.array([discount, *cost_discounts]), (horizon + 2, 1))
     factors[0] = 1.0
     discounts = np.cumprod(factors, axis=0)
+    growth = np.cumprod(factors[:, 1:] / factors[:, :1], axis=0)
     return Workspace(
         legal=np.zeros(a, np.int64),
         state=np.zeros(s),
@@ -131,6 +135,8 @@ def workspace(
         scratch=np.zeros((4, width), np.float32),
         discounts=discounts[:, 0].copy(),
         cost_discounts=discounts[:, 1:].copy(),
+        price_growth=np.minimum(growth, LARGEST_GROWTH),
+        prices=np.zeros(m),
         path_nodes=np.zeros(horizon + 1, np.int64),
         path_actions=np.zeros(horizon + 1, np.int64),
         path_rewards=np.zeros(horizon + 1),
