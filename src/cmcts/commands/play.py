@@ -51,5 +51,7 @@ class Play(PlannerOptions):
         within = bool((last.discounted_costs <= task.model.validate_costs(budget, "budget") + OVERSPENT).all())
         verdict = "[green]within the budget[/]" if within else "[red]over the budget[/]"
         console.print(f"\n[bold]The episode {end} after {len(steps)} steps:[/]", end=" ")
-        console.print(f"discounted reward {last.discounted_reward:.3f}, discounted {cost}", end="")
+        reward_word = "discounted " if task.discount < 1.0 else ""
+        cost_word = "discounted " if min(task.cost_discounts) < 1.0 else ""
+        console.print(f"{reward_word}reward {last.discounted_reward:.3f}, {cost_word}{cost}", end="")
         console.print(f"{numbers(model, last.discounted_costs)}, {verdict} of {numbers(model, budget, 'g')}")

@@ -3,12 +3,17 @@
 Pairs (s, a) are numbered p = 0, 1, ... in the order of their states. Row p of the transition matrix holds
 P(s' | s, a); what is missing from a row's sum of 1 is the probability that the episode ends. Rewards and costs are
 expectations over the outcomes, which is all that a discounted objective needs.
+
+Rewards and costs may have discounts of their own, and 1 is one where every policy's episodes end. If they differ, the
+best policy depends on time, so each state must belong to one step of the episode: `with_time` makes such models.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmcts.errors import InvalidInput, ModelError, expect
 from cmcts.model.interface import Model
 from cmcts.model.tabular import TabularParams
+from cmcts.model.timed import without_time
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -42,9 +48,14 @@ class FiniteCMDP:
     start: Floats  # [S] mu
     discount: float
     action_count: int
+    cost_discounts: tuple[float, ...] = ()  # [M]; none given: that of the reward
 
     def __post_init__(self) -> None:
-        expect(0.0 <= self.discount < 1.0, "a discount from 0 to below 1", self.discount)
+        costs = self.cost_discounts or (self.discount,) * self.cost_count
+        object.__setattr__(self, "cost_discounts", costs)
+        expect(0.0 <= self.discount <= 1.0, "a discount from 0 to 1", self.discount)
+        fits = len(costs) == self.cost_count and all(0.0 <= discount <= 1.0 for discount in costs)
+        expect(fits, f"{self.cost_count} discounts of costs from 0 to 1", costs)
         counts = np.bincount(self.pair_state, minlength=self.state_count)
         if (counts == 0).any():
             first = self.states[int(np.argmin(counts > 0))]
@@ -61,6 +72,28 @@ class FiniteCMDP:
                 f"{total[pair]}, reward {self.rewards[pair]} and costs {self.costs[pair].tolist()} for action "
                 f"{self.pair_action[pair]} in state {self.states[self.pair_state[pair]].tolist()}"
             )
+        if not self.same_discounts and (self.times is None or self.discount == 0.0):
+            raise InvalidInput(
+                "expected one discount for reward and costs, or time in the state (cmcts.with_time, "
+                f"Task(episode_steps=...)), got {self.discount} for the reward and {costs} for the costs"
+            )
+        if self.discount == 1.0 and self.times is None:
+            self._refuse_endless_episodes()
+
+    def _refuse_endless_episodes(self) -> None:
+        """Without discount, every policy must come to an end: no states among which some policy can stay for ever."""
+        staying = np.asarray(self.transition.sum(axis=1)).ravel() >= 1.0 - _SUM_TOLERANCE  # [P]
+        able = np.ones(self.state_count, np.bool_)
+        while able.any():
+            leaving = self.transition @ (~able).astype(np.float64)
+            still = np.logical_or.reduceat(staying & (leaving <= 0.0), self.first_pair)
+            if (still == able).all():
+                state = self.states[int(np.argmax(able))].tolist()
+                raise InvalidInput(
+                    "expected a discount below 1, or episodes that end whatever the policy, got 1 and state "
+                    f"{state}, from where they can go on for ever"
+                )
+            able = still
 
     @property
     def state_count(self) -> int:
@@ -76,6 +109,47 @@ class FiniteCMDP:
     def cost_count(self) -> int:
         """M, the number of constraints."""
         return int(self.costs.shape[1])
+
+    @property
+    def same_discounts(self) -> bool:
+        """Whether all costs have the discount of the reward."""
+        return set(self.cost_discounts) <= {self.discount}
+
+    @cached_property
+    def times(self) -> Integers | None:
+        """[S] the step of the episode that each state belongs to, in ascending order, or None if some have several."""
+        times = np.full(self.state_count, -1)
+        level, time = np.flatnonzero(self.start > 0.0), 0
+        pairs_of = np.append(self.first_pair, self.pair_count)
+        while len(level):
+            if (times[level] >= 0).any():
+                return None
+            times[level] = time
+            pairs = np.concatenate([np.arange(pairs_of[s], pairs_of[s + 1]) for s in level.tolist()])
+            level, time = np.unique(self.transition[pairs].indices), time + 1
+        return times if (times >= 0).all() and (np.diff(times) >= 0).all() else None
+
+    @cached_property
+    def cost_weights(self) -> Floats:
+        """[P, M] gamma_m^t / gamma^t: what a cost counts beside a reward at the time of a pair."""
+        if self.same_discounts:
+            return np.ones((self.pair_count, self.cost_count))
+        return self.powers(np.array(self.cost_discounts) / self.discount)
+
+    def powers(self, factors: ArrayLike) -> Floats:
+        """[P, K] factors [K] to the power of the time of each pair, where every state has one."""
+        assert self.times is not None
+        return np.asarray(np.asarray(factors, np.float64) ** self.times[self.pair_state][:, None])
+
+    @cached_property
+    def levels(self) -> list[tuple[slice, slice]] | None:
+        """The states and the pairs of every step of the episode, in order; None if states have no time."""
+        if self.times is None:
+            return None
+        states = np.append(np.flatnonzero(np.diff(self.times, prepend=-1)), self.state_count)
+        pairs = np.append(self.first_pair, self.pair_count)[states]
+        spans = zip(pairwise(states.tolist()), pairwise(pairs.tolist()), strict=True)
+        return [(slice(*of_states), slice(*of_pairs)) for of_states, of_pairs in spans]
 
     @cached_property
     def first_pair(self) -> Integers:
@@ -122,6 +196,7 @@ class FiniteCMDP:
         start: ArrayLike,
         discount: float,
         legal: ArrayLike | None = None,
+        cost_discounts: tuple[float, ...] = (),
     ) -> FiniteCMDP:
         """From dense tables: P(s' | s, a) [S, A, S], R [S, A], C [S, A, M], mu [S], and legal [S, A] if not all are."""
         from scipy.sparse import csr_array
@@ -140,14 +215,34 @@ class FiniteCMDP:
             start=np.asarray(start, np.float64),
             discount=discount,
             action_count=actions,
+            cost_discounts=cost_discounts,
         )
 
 
-def enumerate_states(model: Model, discount: float, state_limit: int = STATE_LIMIT) -> FiniteCMDP:
+def enumerate_states(
+    model: Model,
+    discount: float,
+    state_limit: int = STATE_LIMIT,
+    cost_discounts: tuple[float, ...] = (),
+) -> FiniteCMDP:
     """List what can be reached from the model's start distribution; needs its `starts` and `outcomes`.
 
     Breadth first. An outcome that ends the episode leads to no state. States are told apart bit by bit.
     """
+    if model.untimed is None:
+        return _listed(model, discount, state_limit, cost_discounts)
+    listed = _listed(without_time(model), 0.0, state_limit, (), model.params.steps)
+    return _unrolled(listed, model, discount, state_limit, cost_discounts)
+
+
+def _listed(
+    model: Model,
+    discount: float,
+    state_limit: int,
+    cost_discounts: tuple[float, ...],
+    steps: float = math.inf,
+) -> FiniteCMDP:
+    """What can be reached within a number of steps; what comes after them counts as the end."""
     if model.outcomes is None or model.starts is None:
         raise InvalidInput(
             f"expected model {model.name!r} to have the functions outcomes and starts, which exact solutions need, "
@@ -160,10 +255,14 @@ def enumerate_states(model: Model, discount: float, state_limit: int = STATE_LIM
     expect(abs(float(chances.sum()) - 1.0) <= _SUM_TOLERANCE, "start probabilities with sum 1", chances.sum())
     found: dict[bytes, int] = {}
     states: list[Floats] = []
+    depths: list[int] = []  # after how many steps each state is first reached
 
-    def number(state: Floats) -> int:
+    def number(state: Floats, depth: int) -> int:
+        """The number of a state, or -1 if it is reached too late to matter."""
         key = state.tobytes()
         known = found.get(key)
+        if known is None and depth >= steps:
+            return -1
         if known is None:
             if len(states) >= state_limit:
                 raise TooManyStates(
@@ -172,9 +271,10 @@ def enumerate_states(model: Model, discount: float, state_limit: int = STATE_LIM
                 )
             known = found[key] = len(states)
             states.append(state)
+            depths.append(depth)
         return known
 
-    first = np.array([number(state + 0.0) for state in first_states])
+    first = np.array([number(state + 0.0, 0) for state in first_states])
     legal = np.zeros(model.action_count, np.int64)
     pair_state: list[int] = []
     pair_action: list[int] = []
@@ -189,11 +289,12 @@ def enumerate_states(model: Model, discount: float, state_limit: int = STATE_LIM
             pair_state.append(current)
             pair_action.append(action)
             sizes.append(len(chance))
-            parts.append((chance, rewards, costs, ends))
+            parts.append((chance, rewards, costs))
             for next_state, probability, end in zip(next_states, chance, ends, strict=True):
-                to_states.append(0 if end or probability == 0.0 else number(next_state + 0.0))
+                ended = end or probability == 0.0
+                to_states.append(-1 if ended else number(next_state + 0.0, depths[current] + 1))
         current += 1
-    probability, reward, cost, end = (np.concatenate([part[k] for part in parts]) for k in range(4))
+    probability, reward, cost = (np.concatenate([part[k] for part in parts]) for k in range(3))
     pairs, size = len(sizes), np.array(sizes)
     edges = np.concatenate([[0], np.cumsum(size)])
     total = np.add.reduceat(probability, edges[:-1])
@@ -205,8 +306,9 @@ def enumerate_states(model: Model, discount: float, state_limit: int = STATE_LIM
             f"{probability[edges[pair] : edges[pair + 1]].tolist()} for action {model.action_name(pair_action[pair])} "
             f"in state {states[pair_state[pair]].tolist()}"
         )
+    to = np.array(to_states, np.int64)
     transition = csr_array(
-        (np.where(end, 0.0, probability), np.array(to_states, np.int64), edges.copy()), shape=(pairs, len(states))
+        (np.where(to < 0, 0.0, probability), np.maximum(to, 0), edges.copy()), shape=(pairs, len(states))
     )
     transition.sum_duplicates()
     transition.eliminate_zeros()
@@ -222,6 +324,62 @@ def enumerate_states(model: Model, discount: float, state_limit: int = STATE_LIM
         start=start,
         discount=discount,
         action_count=model.action_count,
+        cost_discounts=cost_discounts,
+    )
+
+
+def _unrolled(
+    listed: FiniteCMDP, model: Model, discount: float, state_limit: int, cost_discounts: tuple[float, ...]
+) -> FiniteCMDP:
+    """Time added to the tables of a model without it: what can be reached at each step, step after step."""
+    from scipy.sparse import csr_array
+
+    steps = int(model.params.steps)
+    states: list[Floats] = []
+    pairs_at: list[Integers] = []
+    pair_state: list[Integers] = []
+    lengths: list[Integers] = []
+    columns: list[Integers] = []
+    chances: list[Floats] = []
+    here, offset = np.flatnonzero(listed.start > 0.0), 0
+    first = here
+    for left in range(steps, 0, -1):
+        if offset + len(here) > state_limit:
+            raise TooManyStates(
+                f"expected at most {state_limit} reachable states of model {model.name!r}, got more; "
+                "simplify the model, shorten its episodes, or raise state_limit (cmcts.optimum.solve_task, in Python)"
+            )
+        states.append(np.column_stack([listed.states[here], np.full(len(here), float(left))]))
+        pairs = np.flatnonzero(np.isin(listed.pair_state, here))
+        pairs_at.append(pairs)
+        pair_state.append(offset + np.searchsorted(here, listed.pair_state[pairs]))
+        offset += len(here)
+        rows = listed.transition[pairs]
+        if left > 1:
+            here = np.unique(rows.indices)
+            lengths.append(np.diff(rows.indptr))
+            columns.append(offset + np.searchsorted(here, rows.indices))
+            chances.append(rows.data)
+        else:
+            lengths.append(np.zeros(len(pairs), np.int64))
+        if not len(here):  # all episodes have ended before their time
+            break
+    order = np.concatenate(pairs_at)
+    edges = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+    indices, data = (np.concatenate(part) if part else np.zeros(0) for part in (columns, chances))
+    start = np.zeros(offset)
+    start[: len(first)] = listed.start[first]
+    return FiniteCMDP(
+        states=np.concatenate(states),
+        pair_state=np.concatenate(pair_state).astype(np.int64),
+        pair_action=listed.pair_action[order],
+        transition=csr_array((data, indices.astype(np.int64), edges), shape=(len(order), offset)),
+        rewards=listed.rewards[order],
+        costs=listed.costs[order],
+        start=start,
+        discount=discount,
+        action_count=listed.action_count,
+        cost_discounts=cost_discounts,
     )
 
 

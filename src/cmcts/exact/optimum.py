@@ -59,11 +59,17 @@ def checked_budget(model: Model, budget: ArrayLike) -> Floats:
     return limits
 
 
-def solve_model(model: Model, budget: ArrayLike, discount: float, state_limit: int = STATE_LIMIT) -> Optimum:
+def solve_model(
+    model: Model,
+    budget: ArrayLike,
+    discount: float,
+    state_limit: int = STATE_LIMIT,
+    cost_discounts: tuple[float, ...] = (),
+) -> Optimum:
     """The optimum of any model whose states can be listed: it must know its `outcomes` and `starts`."""
     began = time.perf_counter()
     limits = checked_budget(model, budget)
-    cmdp = enumerate_states(model, discount, state_limit)
+    cmdp = enumerate_states(model, discount, state_limit, cost_discounts)
     solution = solve(cmdp, limits)
     return Optimum(
         reward_lower=solution.reward,

@@ -7,8 +7,12 @@ problem is a linear program (Altman 1999, chapter 3):
     subject to  sum_{p of s} x_p - gamma sum_p P(s | p) x_p = mu(s)      for every state s
                 sum_p x_p C_{p,m} <= c_hat_m                             for every constraint m
 
-Its extreme points without the last line are the deterministic policies, so it is solved by their columns (columns.py),
-each found by policy iteration on the penalised reward R - lambda C.
+Its extreme points without the last line are the deterministic policies, so it is solved by their columns
+(column_generation.py), each found by policy iteration on the penalised reward R - lambda C.
+
+Where every state belongs to one step t of the episode, backward induction over t takes the place of policy iteration.
+Discounts may then differ: x counts visits as they are, a reward weighs gamma^t and a cost gamma_m^t, and seen from step
+t the price of a cost is lambda gamma_m^t / gamma^t.
 """
 
 from __future__ import annotations
@@ -53,7 +57,7 @@ class Solution:
     multipliers: Floats  # [M] lambda*, what one more unit of budget would earn
     gap: float
     """Dual minus primal value: a proven bound on the error of `reward`."""
-    occupation: Floats  # [P] x(s, a)
+    occupation: Floats  # [P] x(s, a); not discounted if reward and costs have different discounts
     policy: Floats  # [P] pi(a | s); in states it never visits, the best action for R - lambda* C
     reward_values: Floats  # [S]
     cost_values: Floats  # [S, M]
@@ -110,14 +114,17 @@ def _with_least_chance(cmdp: FiniteCMDP, budget: Floats, occupation: Floats) -> 
     visited, row = np.unique(cmdp.pair_state[used], return_inverse=True)
     if len(used) == len(visited) or len(used) > _VERTEX_PAIRS:
         return occupation
+    rewards, costs = cmdp.rewards, cmdp.costs
+    if not cmdp.same_discounts:
+        rewards, costs = rewards * cmdp.powers([cmdp.discount])[:, 0], costs * cmdp.powers(cmdp.cost_discounts)
     own = csr_array((np.ones(len(used)), (row, np.arange(len(used)))), shape=(len(visited), len(used)))
     finite = np.isfinite(budget)
     try:
         result = linear_program(
-            -cmdp.rewards[used],
-            A_ub=cmdp.costs[used][:, finite].T,
-            b_ub=np.maximum(budget, occupation @ cmdp.costs)[finite],
-            A_eq=own - cmdp.discount * cmdp.transition[used][:, visited].T,
+            -rewards[used],
+            A_ub=costs[used][:, finite].T,
+            b_ub=np.maximum(budget, occupation @ costs)[finite],
+            A_eq=own - _visit_discount(cmdp) * cmdp.transition[used][:, visited].T,
             b_eq=cmdp.start[visited],
         )
     except InvalidInput:
@@ -129,7 +136,10 @@ def _with_least_chance(cmdp: FiniteCMDP, budget: Floats, occupation: Floats) -> 
 
 
 def evaluate(cmdp: FiniteCMDP, policy: ArrayLike) -> Values:
-    """V_R and V_C of any policy, [P] (or a table [S, A]) of probabilities: (I - gamma P_pi) V = R_pi."""
+    """V_R and V_C of any policy, [P] (or a table [S, A]) of probabilities: (I - gamma P_pi) V = R_pi.
+
+    Values of a state are seen from that state: nothing is discounted yet.
+    """
     chances = np.asarray(policy, np.float64)
     chances = chances if chances.ndim == 1 else cmdp.pairs(chances)
     expect(chances.shape == (cmdp.pair_count,), f"a policy of {cmdp.pair_count} probabilities", chances.shape)
@@ -142,44 +152,56 @@ def evaluate(cmdp: FiniteCMDP, policy: ArrayLike) -> Values:
         )
     weights = _pair_selector(cmdp, chances)
     right = np.column_stack([weights @ cmdp.rewards, weights @ cmdp.costs])
-    values = _solve_linear(weights @ cmdp.transition, cmdp.discount, right)
+    values = _values(cmdp, weights @ cmdp.transition, right)
     rewards, costs = values[:, 0], np.maximum(values[:, 1:], 0.0)
     return Values(float(cmdp.start @ rewards), cmdp.start @ costs, rewards, costs)
 
 
-def action_values(cmdp: FiniteCMDP, immediate: Floats, values: Floats) -> Floats:
-    """Q(s, a) = g(s, a) + gamma sum_s' P(s' | s, a) V(s'), for every pair: [P] from [P] and [S], or [P, K] alike."""
-    return np.asarray(immediate + cmdp.discount * (cmdp.transition @ values))
+def action_values(cmdp: FiniteCMDP, immediate: Floats, values: Floats, discounts: ArrayLike | None = None) -> Floats:
+    """Q(s, a) = g(s, a) + gamma sum_s' P(s' | s, a) V(s'), for every pair: [P] from [P] and [S], or [P, K] alike.
+
+    gamma is the discount of the reward, unless others are given.
+    """
+    factors = cmdp.discount if discounts is None else np.asarray(discounts)
+    return np.asarray(immediate + factors * (cmdp.transition @ values))
 
 
 def policy_cost_to_go(cmdp: FiniteCMDP, policy: ArrayLike) -> Floats:
     """Q_C^pi(s, a), [P, M]: what a critic learns from a policy's own transitions (SARSA)."""
-    return action_values(cmdp, cmdp.costs, evaluate(cmdp, policy).cost_values)
+    return action_values(cmdp, cmdp.costs, evaluate(cmdp, policy).cost_values, cmdp.cost_discounts)
 
 
 def least_cost_to_go(cmdp: FiniteCMDP) -> Floats:
     """min over policies of Q_C^pi(s, a), [P, M], each constraint by itself: the least that must still be spent."""
     columns = []
-    for m in range(cmdp.cost_count):
-        values, _ = best_policy(cmdp, -cmdp.costs[:, m])
-        columns.append(action_values(cmdp, cmdp.costs[:, m], -values))
+    for m, discount in enumerate(cmdp.cost_discounts):
+        values, _ = best_policy(cmdp, -cmdp.costs[:, m], discount=discount)
+        columns.append(action_values(cmdp, cmdp.costs[:, m], -values, discount))
     return np.column_stack(columns)
 
 
 def penalized_values(cmdp: FiniteCMDP, multipliers: ArrayLike) -> tuple[Floats, Floats]:
-    """The optimum of R - lambda C for a fixed lambda: V [S] and Q [P]."""
-    penalized = cmdp.rewards - cmdp.costs @ _checked_multipliers(cmdp, multipliers)
+    """The optimum of R - lambda C for a fixed lambda: V [S] and Q [P], both seen from the state's own time."""
+    penalized = cmdp.rewards - (cmdp.costs * cmdp.cost_weights) @ _checked_multipliers(cmdp, multipliers)
     values, _ = best_policy(cmdp, penalized)
     return values, action_values(cmdp, penalized, values)
 
 
-def best_policy(cmdp: FiniteCMDP, gains: Floats, initial: Integers | None = None) -> tuple[Floats, Integers]:
-    """Maximise the discounted sum of `gains` [P] by policy iteration: values [S] and one pair a state [S]."""
+def best_policy(
+    cmdp: FiniteCMDP, gains: Floats, initial: Integers | None = None, discount: float | None = None
+) -> tuple[Floats, Integers]:
+    """Maximise the discounted sum of `gains` [P]: values [S] and one pair a state [S].
+
+    By policy iteration, or by backward induction where states have a time.
+    """
+    gamma = cmdp.discount if discount is None else discount
+    if cmdp.levels is not None:
+        return _backwards(cmdp, gains, gamma)
     pairs = cmdp.best(gains)[1] if initial is None else initial
     values = np.zeros(cmdp.state_count)
     while True:
-        values = _solve_linear(cmdp.transition[pairs], cmdp.discount, gains[pairs][:, None], values[:, None])[:, 0]
-        ahead = action_values(cmdp, gains, values)
+        values = _solve_linear(cmdp.transition[pairs], gamma, gains[pairs][:, None], values[:, None])[:, 0]
+        ahead = action_values(cmdp, gains, values, gamma)
         top, best = cmdp.best(ahead)
         # Only real improvements change the policy, so rounding cannot make it go round in circles.
         better = top > ahead[pairs] + _IMPROVEMENT * (1.0 + np.abs(values).max())
@@ -188,10 +210,32 @@ def best_policy(cmdp: FiniteCMDP, gains: Floats, initial: Integers | None = None
         pairs = np.where(better, best, pairs)
 
 
+def _backwards(cmdp: FiniteCMDP, gains: Floats, discount: float) -> tuple[Floats, Integers]:
+    """The same from the last step of the episode to the first."""
+    values, ahead = np.zeros(cmdp.state_count), gains.astype(np.float64)
+    for states, pairs in reversed(cmdp.levels or []):
+        ahead[pairs] += discount * (cmdp.transition[pairs] @ values)
+        values[states] = np.maximum.reduceat(ahead[pairs], cmdp.first_pair[states] - pairs.start)
+    return cmdp.best(ahead)
+
+
+def _visit_discount(cmdp: FiniteCMDP) -> float:
+    """What visits are discounted by: the one discount, if there is one."""
+    return cmdp.discount if cmdp.same_discounts else 1.0
+
+
 def occupation_measure(cmdp: FiniteCMDP, pairs: Integers) -> Floats:
-    """[S] the discounted visits of a deterministic policy: (I - gamma P_pi^T) d = mu."""
-    moves = cmdp.transition[pairs].T.tocsr()
-    return np.maximum(_solve_linear(moves, cmdp.discount, cmdp.start[:, None])[:, 0], 0.0)
+    """[S] the visits of a deterministic policy: (I - gamma P_pi^T) d = mu.
+
+    They are discounted, unless reward and costs have different discounts.
+    """
+    moves, discount = cmdp.transition[pairs], _visit_discount(cmdp)
+    if cmdp.levels is None:
+        return np.maximum(_solve_linear(moves.T.tocsr(), discount, cmdp.start[:, None])[:, 0], 0.0)
+    visits = cmdp.start.copy()
+    for states, _ in cmdp.levels:
+        visits += discount * (moves[states].T @ visits[states])
+    return visits
 
 
 class _PolicyPricing:
@@ -203,11 +247,11 @@ class _PolicyPricing:
 
     def __call__(self, reward_weight: float, weights: Floats) -> Column:
         cmdp = self.cmdp
-        gains = reward_weight * cmdp.rewards - cmdp.costs @ weights
+        gains = reward_weight * cmdp.rewards - (cmdp.costs * cmdp.cost_weights) @ weights
         _, pairs = best_policy(cmdp, gains, self._last)
         self._last = pairs
         right = np.column_stack([cmdp.rewards[pairs], cmdp.costs[pairs]])
-        values = cmdp.start @ _solve_linear(cmdp.transition[pairs], cmdp.discount, right)
+        values = cmdp.start @ _values(cmdp, cmdp.transition[pairs], right)
         return Column(float(values[0]), np.maximum(values[1:], 0.0), pairs)
 
 
@@ -217,6 +261,16 @@ def _pair_selector(cmdp: FiniteCMDP, weights: Floats) -> Any:
 
     edges = np.append(cmdp.first_pair, cmdp.pair_count)
     return csr_array((weights, np.arange(cmdp.pair_count), edges), shape=(cmdp.state_count, cmdp.pair_count))
+
+
+def _values(cmdp: FiniteCMDP, matrix: Any, right: Floats) -> Floats:
+    """[S, 1 + M] what a policy earns and pays from every state, with P_pi and its immediate reward and costs given."""
+    if cmdp.levels is None:
+        return _solve_linear(matrix, cmdp.discount, right)
+    values, discounts = right.copy(), np.array([cmdp.discount, *cmdp.cost_discounts])
+    for states, _ in reversed(cmdp.levels):
+        values[states] += discounts * (matrix[states] @ values)
+    return values
 
 
 def _solve_linear(matrix: Any, discount: float, right: Floats, guess: Floats | None = None) -> Floats:

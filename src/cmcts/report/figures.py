@@ -36,6 +36,10 @@ def where_they_went(task: Task, journeys: Mapping[str, Transitions]) -> Figure:
     return figure
 
 
+def _discounted(discount: float) -> str:
+    return "discounted " if discount < 1.0 else ""
+
+
 def comparison(task: Task, summaries: Mapping[str, Summary], optimum: float | None = None) -> Figure:
     """Reward, each cost and episodes over budget, with standard errors; dashed: the optimum and the budgets."""
     names, constraints = list(summaries), range(task.model.cost_count)
@@ -43,10 +47,10 @@ def comparison(task: Task, summaries: Mapping[str, Summary], optimum: float | No
     colours = [COLOURS.get(name, INK) for name in names]
     rows = list(summaries.values())
     bars: list[tuple[str, list[float], list[float] | None]] = [
-        ("discounted reward", [row.reward_mean for row in rows], [row.reward_se for row in rows]),
+        (_discounted(task.discount) + "reward", [row.reward_mean for row in rows], [row.reward_se for row in rows]),
         *(
             (
-                f"discounted {task.model.cost_name(m)}",
+                _discounted(task.cost_discounts[m]) + task.model.cost_name(m),
                 [row.cost_means[m] for row in rows],
                 [row.cost_ses[m] for row in rows],
             )
@@ -97,7 +101,7 @@ def frontier_figure(
             axes.errorbar(seen.cost_mean, seen.reward_mean, 2 * seen.reward_se, 2 * seen.cost_se, fmt=marker, ms=6,
                           color=COLOURS[name], capsize=2.5, lw=1.2, label=f"{NAMES[name]}, at its cost")  # fmt: skip
     axes.set_xlabel(f"budget for {task.model.cost_name(0)}, or mean of it", fontsize=9)
-    axes.set_ylabel("discounted reward", fontsize=9)
+    axes.set_ylabel(_discounted(task.discount) + "reward", fontsize=9)
     axes.set_title(f"{task.name}: what a budget buys", fontsize=10, color=INK)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)

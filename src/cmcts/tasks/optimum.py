@@ -32,7 +32,7 @@ def _solve(task: Task, model: Model | None, name: str, budget: ArrayLike | None,
     limits = task.budget if budget is None else budget
     if task.optimum is not None and set(task.cost_discounts) == {task.discount}:
         return task.optimum(model, limits, task.discount)
-    return solve_model(model, limits, task.discount, state_limit)
+    return solve_model(model, limits, task.discount, state_limit, task.cost_discounts)
 
 
 def exact_policy(task: Task, budget: ArrayLike | None = None, state_limit: int = STATE_LIMIT) -> TabularPolicy:
