@@ -342,8 +342,9 @@ class NaiveSearch:
         gaps = [(greedy.cost_values[m] - self.budget[m]) / scales[m] for m in self.constraints]
         largest = max(map(abs, gaps))
         for m in self.constraints if largest > 0 else ():
-            moved = self.multipliers[m] * scales[m] + gaps[m] / largest / (self.iteration + 1.0)
-            self.multipliers[m] = min(self.rules.multiplier_max, max(0.0, moved)) / scales[m]
+            unit = self.rules.reward_scale
+            moved = self.multipliers[m] * scales[m] / unit + gaps[m] / largest / (self.iteration + 1.0)
+            self.multipliers[m] = min(self.rules.multiplier_max, max(0.0, moved)) / scales[m] * unit
 
     # What `tests/test_search.py` compares.
 

@@ -13,7 +13,7 @@ from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import Transitions, run_episodes
 from cmcts.model.worlds import world_of
 from cmcts.planning.agent import Agent
-from cmcts.planning.planners import CMCTS, PenalizedMCTS
+from cmcts.planning.planners import CCMCP, CMCTS, PenalizedMCTS
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.search.tree import ROOT
@@ -125,3 +125,27 @@ def test_a_bundle_keeps_both_kinds_of_discounts(tmp_path):
         bundles.load(tmp_path)
     bundles.save(dataclasses.replace(bundle, search=SearchSettings(cost_discounts=1.0)), tmp_path)
     assert bundles.load(tmp_path).search.cost_discounts == 1.0
+
+
+def in_other_units(params, factor):
+    return params._replace(rewards=params.rewards * factor)
+
+
+@pytest.mark.parametrize("constraints", [1, 2])
+def test_the_same_problem_with_rewards_in_other_units_is_the_same_problem(constraints):
+    """A power of two rounds nothing: every decision and every value must come out the same, in other units."""
+    params, factor = random_table(7, constraints=constraints, end=0.2), 2.0**20
+    budget = np.full(constraints, 0.4)
+    for make in (
+        CCMCP,
+        lambda model, search: PenalizedMCTS(model, 0.5 * search.reward_scale * np.ones(constraints), search),
+    ):
+        small = make(table_model(params), SearchSettings(exploration=2.0))
+        large = make(table_model(in_other_units(params, factor)), SearchSettings(exploration=2.0, reward_scale=factor))
+        for seed in range(5):
+            one, other = (planner.plan([0.0, 0.0], budget, iterations=300, rng=seed) for planner in (small, large))
+            assert one.action == other.action and one.visits.tolist() == other.visits.tolist()
+            assert one.probabilities.tolist() == other.probabilities.tolist()
+            assert (one.reward_values * factor).tolist() == other.reward_values.tolist()
+            assert (one.multipliers * factor).tolist() == other.multipliers.tolist()
+            assert one.cost_values.tolist() == other.cost_values.tolist()

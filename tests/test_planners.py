@@ -484,6 +484,7 @@ def test_a_rollout_that_leads_nowhere_is_named(rollout):
         ({"discount": 1.5}, "expected a discount above 0 and at most 1, got 1.5"),
         ({"cost_discounts": 0.0}, "expected cost_discounts above 0 and at most 1, got 0.0"),
         ({"cost_discounts": [0.5, 2]}, "expected cost_discounts above 0 and at most 1, got (0.5, 2.0)"),
+        ({"reward_scale": 0.0}, "expected reward_scale > 0, got 0.0"),
         ({"exploration": -1.0}, "expected exploration >= 0, got -1.0"),
         ({"horizon": 0}, "expected horizon to be an integer >= 1, got 0"),
         ({"rollouts": 0}, "expected rollouts to be an integer >= 1, got 0"),

@@ -142,7 +142,7 @@ class Planner:
         return Rules(
             # A whole number would be another type to Numba, and another compilation.
             discount=float(search.discount),
-            exploration=float(search.exploration),
+            exploration=float(search.exploration * search.reward_scale),
             horizon=search.horizon,
             own_rollout=search.rollout == "directed" and self.model.has_rollout_action,
             thrifty_rollout=search.thrifty_rollouts or guarded,
@@ -160,6 +160,7 @@ class Planner:
             fallback=LOWEST_MEAN if pruning.fallback == "lowest_mean" else LOWEST_PESSIMISTIC,
             expected_accounting=pruning.accounting == "expected",
             tune_multipliers=False,
+            reward_scale=float(search.reward_scale),
             multiplier_max=math.inf,
         )
 

@@ -96,11 +96,12 @@ class CCMCPSettings:
     """The online search for the multiplier, and what is made of it."""
 
     initial_multiplier: float = 2.0
-    """lambda at the start of an episode, in units of reward a cost scale; later steps go on from the last one."""
+    """lambda at the start of an episode, in units of reward scale a cost scale; later steps go on from the last one."""
     maximum_multiplier: float = 30.0
     """The largest lambda that is tried, in the same units."""
     tie_band: float = 0.1
-    """Root actions within this times the sum of their sqrt(log(n + 1) / (n + 1)) of the best count as equally good."""
+    """Root actions within this times the sum of their sqrt(log(n + 1) / (n + 1)) of the best count as equally good, in
+    units of the reward scale."""
     ties: Literal["earn", "spend"] = "earn"
     """Of equally good actions, mix in a dearer one only if it earns more, or (as published) up to the budget."""
     charge: Literal["expected", "larger", "paid"] = "larger"
@@ -151,7 +152,7 @@ class CCMCP(Planner):
 
     def initial_multipliers(self) -> NDArray[np.float64]:
         """[M] lambda at the start of an episode, which the search then moves."""
-        return self.settings.initial_multiplier / np.asarray(self.critic.cost_scale)
+        return self.settings.initial_multiplier / np.asarray(self.critic.cost_scale) * self.search.reward_scale
 
     def next_budget(self, decision: Decision, paid: NDArray[np.float64], rng: Stream) -> NDArray[np.float64]:
         """What is left after the decision's action, by the rule that the settings name."""
@@ -165,7 +166,7 @@ class CCMCP(Planner):
 
     def _policy(self, session: SearchSession, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Probabilities:
         visits = np.maximum(session.tree.action_visits[ROOT].astype(np.float64), 0.0)
-        noise = self.settings.tie_band * np.sqrt(np.log(visits + 1.0) / (visits + 1.0))
+        noise = self.settings.tie_band * np.sqrt(np.log(visits + 1.0) / (visits + 1.0)) * self.search.reward_scale
         best = int(np.argmax(np.where(open_, values, -np.inf)))
         ties = np.flatnonzero(open_ & (np.abs(values - values[best]) <= noise + noise[best]))
         costs = session.tree.cost_values[ROOT].reshape(-1, self.model.cost_count)
@@ -179,5 +180,6 @@ class CCMCP(Planner):
                 policy[low] = 1.0
         else:
             scale = np.asarray(self.critic.cost_scale)
-            policy[ties] = mixture_program(costs[ties] / scale, session.budget / scale, session.multipliers * scale)
+            prices = session.multipliers * scale / self.search.reward_scale
+            policy[ties] = mixture_program(costs[ties] / scale, session.budget / scale, prices)
         return policy

@@ -66,6 +66,7 @@ class Rules(NamedTuple):
     fallback: int
     expected_accounting: bool  # C_path charges what the critic expected, not what was paid
     tune_multipliers: bool  # CC-MCP: move the multipliers after every simulation
+    reward_scale: float  # multipliers move in units of it, a cost scale
     multiplier_max: float
 
 
@@ -376,7 +377,7 @@ def tune_multipliers(tree, budget, multipliers, iteration, rules, work):
 
     With one constraint that is lambda += sign(g) / (i + 1). The signs of several, each by itself, would not do:
     two actions with gaps (+, -) and (-, +) then balance wherever their values tie, at the wrong multipliers. Gaps are
-    in units of the cost scale, and lambda in units of reward a cost scale.
+    in units of the cost scale, and lambda in units of the reward scale a cost scale.
     """
     greedy = greedy_root_action(tree, multipliers)
     if greedy == NO_NODE:
@@ -390,8 +391,8 @@ def tune_multipliers(tree, budget, multipliers, iteration, rules, work):
         return
     for m in range(constraints):
         gap = (tree.cost_values[ROOT, greedy * constraints + m] - budget[m]) / work.cost_scale[m]
-        moved = multipliers[m] * work.cost_scale[m] + gap / largest / (iteration + 1.0)
-        multipliers[m] = min(rules.multiplier_max, max(0.0, moved)) / work.cost_scale[m]
+        moved = multipliers[m] * work.cost_scale[m] / rules.reward_scale + gap / largest / (iteration + 1.0)
+        multipliers[m] = min(rules.multiplier_max, max(0.0, moved)) / work.cost_scale[m] * rules.reward_scale
 
 
 @kernel

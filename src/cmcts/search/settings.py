@@ -27,7 +27,10 @@ class SearchSettings:
     iterations: int = 1024
     """Simulations a decision, where a plan is told neither how many nor how long."""
     exploration: float = 20.0
-    """k in the UCT score Q + k sqrt(log(N + 1) / n); of the order of the rewards."""
+    """k in the UCT score Q + k sqrt(log(N + 1) / n), in units of the reward scale; of the order of the rewards."""
+    reward_scale: float = 1.0
+    """What counts as a large reward: exploration and all multipliers that are searched for are in units of it, so that
+    the same problem with rewards in cents is the same problem."""
     horizon: int = 132
     """Tree and rollout together go at most this deep."""
     rollout: Literal["directed", "uniform"] = "directed"
@@ -59,6 +62,7 @@ class SearchSettings:
         elif costs is not None:
             expect(0.0 < costs <= 1.0, _COST_DISCOUNTS, costs)
         expect(self.exploration >= 0 and math.isfinite(self.exploration), "exploration >= 0", self.exploration)
+        expect(self.reward_scale > 0 and math.isfinite(self.reward_scale), "reward_scale > 0", self.reward_scale)
         for name in ("iterations", "horizon", "rollouts", "cost_samples", "max_nodes"):
             value = getattr(self, name)
             expect(isinstance(value, int) and value >= 1, f"{name} to be an integer >= 1", value)

@@ -185,7 +185,7 @@ class _Trainer:
     def gather(self, round_: int, critic: SafetyCritic | None) -> None:
         """Episodes in the training world at lambda_1, lambda_2, ...; the search for lambda starts anew each round."""
         past: list[Measurement] = []
-        scale = self.cost_scale
+        scale, unit = self.cost_scale, self.settings.search.reward_scale
         while True:
             multipliers, self.gathered_until = next_multipliers(past, self.budget / scale, self.settings.multiplier)
             if self.gathered_until:
@@ -194,7 +194,7 @@ class _Trainer:
             file = f"transitions/{round_:03d}-{k:03d}.safetensors"
             record = self.stage(
                 f"gather {round_} {k}",
-                lambda: self._gather(round_, k, critic, multipliers / scale, file),  # noqa: B023
+                lambda: self._gather(round_, k, critic, multipliers * unit / scale, file),  # noqa: B023
             )
             transitions = Transitions(**self.run.load(file))
             self.data.append(transitions)
