@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -96,3 +97,15 @@ def test_the_command_line_solves_and_plays_it(capsys, tmp_path):
     assert f"which `cmcts solve {TASK.name} --policy FILE` writes" in capsys.readouterr().err
     assert main(["plan", TASK.name, "--planner", "cmcts", "--policy", str(file)]) == 2
     assert "expected --policy with planner exact alone" in capsys.readouterr().err
+
+
+def test_costs_that_are_not_discounted_are_kept_over_time():
+    """At most so much an episode of six steps: the best policy depends on how many are left."""
+    search = dataclasses.replace(TASK.search, cost_discounts=1.0)
+    task = cmcts.Task("timed", TASK.model, budget=0.6, search=search, episode_steps=6)
+    policy = exact_policy(task)
+    assert policy.costs[0] == pytest.approx(0.6)
+    done, _ = run_episodes(policy, task.real_world, task.budget, episodes=2000, seed=4)
+    np.testing.assert_allclose(done.costs, done.total_costs)
+    assert abs(done.costs.mean() - 0.6) <= 4 * standard_error(done.costs[:, 0])
+    assert abs(done.rewards.mean() - policy.reward) <= 4 * standard_error(done.rewards)

@@ -30,8 +30,15 @@ def tabulated(
         )
     states = np.repeat(cmdp.states, seeds, axis=0)
     budgets = np.zeros((len(states), cmdp.cost_count))
+    prices = np.tile(planner.initial_multipliers(), (cmdp.state_count, 1))
+    if (planner.price_growth != 1.0).any():
+        if cmdp.times is None:
+            raise InvalidInput("expected states with a time of their own where discounts differ, got others")
+        prices = prices * planner.price_growth ** cmdp.times[:, None]
     rngs: list[int] = [stage_seed(seed, state, k) for state in range(cmdp.state_count) for k in range(seeds)]
-    decisions = planner.plan_batch(states, budgets, rngs=rngs, iterations=iterations)
+    decisions = planner.plan_batch(
+        states, budgets, rngs=rngs, iterations=iterations, multipliers=np.repeat(prices, seeds, axis=0)
+    )
     table = np.zeros((cmdp.state_count, cmdp.action_count))
     for row, decision in enumerate(decisions):
         table[row // seeds, decision.action] += 1.0 / seeds

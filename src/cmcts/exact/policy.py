@@ -50,6 +50,7 @@ class _Description:
     model: str
     model_digest: str
     discount: float
+    cost_discounts: tuple[float, ...]
     budget: tuple[float, ...]
     reward: float
     costs: tuple[float, ...]
@@ -66,12 +67,13 @@ class TabularPolicy(Planner):
         reward_values: Floats,
         cost_values: Floats,
         discount: float,
+        cost_discounts: tuple[float, ...] | None = None,
         *,
         budget: tuple[float, ...] = (),
         reward: float = 0.0,
         costs: tuple[float, ...] = (),
     ) -> None:
-        super().__init__(model, SearchSettings(discount=discount))
+        super().__init__(model, SearchSettings(discount=discount, cost_discounts=cost_discounts))
         count, actions, constraints = len(states), model.action_count, model.cost_count
         shapes = {
             "states": (states, (count, model.state_size)),
@@ -94,7 +96,7 @@ class TabularPolicy(Planner):
         """The policy of an exact solution; the model is the one whose states were listed."""
         cmdp = solution.cmdp
         rewards = action_values(cmdp, cmdp.rewards, solution.reward_values)
-        costs = action_values(cmdp, cmdp.costs, solution.cost_values)
+        costs = action_values(cmdp, cmdp.costs, solution.cost_values, cmdp.cost_discounts)
         return cls(
             model,
             cmdp.states,
@@ -102,6 +104,7 @@ class TabularPolicy(Planner):
             cmdp.table(rewards),
             np.stack([cmdp.table(costs[:, m]) for m in range(cmdp.cost_count)], axis=-1),
             cmdp.discount,
+            cmdp.cost_discounts,
             budget=tuple(solution.budget.tolist()),
             reward=solution.reward,
             costs=tuple(solution.costs.tolist()),
@@ -117,6 +120,7 @@ class TabularPolicy(Planner):
             model=self.model.name,
             model_digest=model_digest(self.model),
             discount=self.search.discount,
+            cost_discounts=tuple(self.cost_discounts.tolist()),
             budget=self.budget,
             reward=self.reward,
             costs=self.costs,
@@ -164,6 +168,7 @@ class TabularPolicy(Planner):
             reward_values,
             cost_values,
             described.discount,
+            described.cost_discounts,
             budget=described.budget,
             reward=described.reward,
             costs=described.costs,

@@ -46,7 +46,8 @@ def exact_policy(task: Task, budget: ArrayLike | None = None, state_limit: int =
             f"expected task {task.name!r} to have a real_model that knows its outcomes and starts, got none"
         )
     limits = model.validate_costs(task.budget if budget is None else budget, "budget")
-    return TabularPolicy.of(solve(enumerate_states(model, task.discount, state_limit), limits), model)
+    cmdp = enumerate_states(model, task.discount, state_limit, task.cost_discounts)
+    return TabularPolicy.of(solve(cmdp, limits), model)
 
 
 def least_optimum(task: Task) -> Optimum | None:
