@@ -93,7 +93,9 @@ def test_a_bundle_plans_with_its_own_iterations():
 def test_a_load_reads_and_builds_once(folder, monkeypatch):
     built, read = [], []
     monkeypatch.setattr(bundles, "ensemble", lambda *a, make=bundles.ensemble: built.append(1) or make(*a))
-    monkeypatch.setattr(bundles, "_read", lambda path, limit, read_=bundles._read: read.append(1) or read_(path, limit))
+    monkeypatch.setattr(
+        bundles, "read_plain", lambda path, limit, read_=bundles.read_plain: read.append(1) or read_(path, limit)
+    )
     CMCTS.load(folder)
     assert (len(built), len(read)) == (1, 2), "one critic, two files"
 

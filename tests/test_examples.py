@@ -44,7 +44,8 @@ def test_a_users_task_is_trained_resumed_and_deployed(capsys, tmp_path, monkeypa
     outcome = train(task, settings, run)
     assert outcome.record["feasible"] and outcome.record["cost_mean"] <= 0.1
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["train", "--resume", "run"]) == 0
+    assert cli.main(["train", "--resume", "run"]) == 2
+    assert f"got none: cmcts train {reference} --resume run" in capsys.readouterr().err, "a folder runs no file"
     assert cli.main(["train", reference, "--resume", "run"]) == 0
     capsys.readouterr()
     assert cli.main(["plan", reference, "--critic", "run", "--json"]) == 0

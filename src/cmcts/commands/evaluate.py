@@ -194,11 +194,13 @@ def _compare(episodes: Episodes, other: Episodes) -> _Comparison:
 def _print(
     console: Console, summary: Summary, names: list[str], budget: tuple[float, ...], regret: _Regret | None
 ) -> None:
+    from rich.markup import escape
+
     console.print(f"reward       {summary.reward_mean:.3f}{_interval(summary.reward_interval)}")
     for m, limit in enumerate(budget):
         interval, over = _interval(summary.cost_intervals[m]), summary.cost_violations[m]
         over_budget = "" if len(budget) == 1 else f", exceeded in {over} episodes"
-        console.print(f"{names[m]:<12} {summary.cost_means[m]:.3f}{interval}, budget {limit:g}{over_budget}")
+        console.print(f"{escape(names[m]):<12} {summary.cost_means[m]:.3f}{interval}, budget {limit:g}{over_budget}")
     if regret is not None:
         share = regret.regret_share
         of_what = "" if share is None else f", {100 * share:.1f} % of what the budget buys"

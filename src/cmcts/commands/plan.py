@@ -36,6 +36,7 @@ class Plan(PlannerOptions):
             return
 
         from rich.console import Console
+        from rich.markup import escape
 
         console = Console(highlight=False)
         console.print(f"[bold]{task.name}[/], planner {choice.name}, {numbers(task.model, choice.budget)} to spend")
@@ -46,7 +47,7 @@ class Plan(PlannerOptions):
                 "[bold red]Nothing was safe:[/] every legal action was judged unsafe, and the least bad was taken."
             )
         console.print(
-            f"choice: [bold green]{decision.action_name}[/]   [dim]{decision.iterations} simulations in "
+            f"choice: [bold green]{escape(decision.action_name)}[/]   [dim]{decision.iterations} simulations in "
             f"{1000 * decision.seconds:.1f} ms, {decision.tree_size} nodes, {decision.tree_depth} deep[/]"
         )
 
@@ -55,6 +56,7 @@ def decision_table(decision: Decision) -> Table:
     """The root's legal actions, and what the search and the critic think of each."""
     import numpy as np
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     mixed = bool((decision.probabilities[decision.legal] % 1.0 > 0.0).any())
@@ -66,18 +68,18 @@ def decision_table(decision: Decision) -> Table:
     costs = [decision.model.cost_name(m) for m in range(len(decision.budget))]
     critics = ["critic"] if len(costs) == 1 else [f"critic: {name}" for name in costs]
     for column in ("visits", *["probability"] * mixed, "reward", *costs, *critics * judged):
-        table.add_column(column, justify="right")
+        table.add_column(escape(column), justify="right")
     table.add_column("pruned because")
     for action in np.flatnonzero(decision.legal):
         seen = decision.visits[action] > 0
-        row = [decision.model.action_name(int(action)), str(decision.visits[action])]
+        row = [escape(decision.model.action_name(int(action))), str(decision.visits[action])]
         if mixed:
             row.append(f"{decision.probabilities[action]:.2f}")
         row.append(f"{decision.reward_values[action]:.3f}" if seen else "-")
         row += [f"{cost:.3f}" if seen else "-" for cost in decision.cost_values[action]]
         if judged and mean is not None and sigma is not None:
             row += [f"{m:.2f} ± {s:.2f}" for m, s in zip(mean[action], sigma[action], strict=True)]
-        row.append(decision.reason(int(action)))
+        row.append(escape(decision.reason(int(action))))
         style = "bold green" if action == decision.action else "dim" if decision.pruned[action] else ""
         table.add_row(*row, style=style)
     return table

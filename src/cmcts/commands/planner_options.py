@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
@@ -73,7 +75,9 @@ def load_task(name: str) -> Task:
     from cmcts.model.check import first_look
     from cmcts.tasks.registry import make
 
-    task = make(name)
+    # What a task's file prints as it is run is not the answer, which is all that standard output is for.
+    with redirect_stdout(sys.stderr):
+        task = make(name)
     if task.source and (faults := first_look(task.model)):
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise ModelError(f"the model of {name} cannot be planned with: {faults[0]}{more}; see cmcts check {name}")
@@ -250,7 +254,12 @@ def compile_first(task: Task, planners: Sequence[Planner], budget: tuple[float, 
 
 
 def numbers(model: Model, values: Sequence[float] | NDArray[np.float64], form: str = ".3f") -> str:
-    """A cost-like vector for people: one number, or several with the names of what they count."""
+    """A cost-like vector for people: one number, or several with the names of what they count.
+
+    Names are the user's, and no markup.
+    """
+    from rich.markup import escape
+
     if len(values) == 1:
         return f"{values[0]:{form}}"
-    return ", ".join(f"{model.cost_name(m)} {value:{form}}" for m, value in enumerate(values))
+    return ", ".join(f"{escape(model.cost_name(m))} {value:{form}}" for m, value in enumerate(values))

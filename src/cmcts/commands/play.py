@@ -19,6 +19,7 @@ class Play(PlannerOptions):
         import time
 
         from rich.console import Console
+        from rich.markup import escape
 
         from cmcts.commands.planner_options import choose, compile_first, load_task, numbers
         from cmcts.commands.play_episode import first_picture, play_episode
@@ -41,7 +42,7 @@ class Play(PlannerOptions):
             time.sleep(self.delay)
             steps.append(step)
             warning = "  [bold red]nothing was safe[/]" if step.decision.nothing_safe else ""
-            console.print(f"\n[bold]{len(steps)}. {step.decision.action_name}[/]{warning}")
+            console.print(f"\n[bold]{len(steps)}. {escape(step.decision.action_name)}[/]{warning}")
             console.print(step.picture, markup=False)
             console.print(f"reward {step.reward:g}, {cost}{numbers(model, step.costs)}", end="   ")
             so_far = f"reward {step.discounted_reward:.3f}, {cost}{numbers(model, step.discounted_costs)}"

@@ -65,8 +65,12 @@ class Train:
         if self.resume is not None:
             self._refuse_other_options()
             folder = RunFolder.open(self.resume)
-            # A user's task is run from where it was, or from where the command says it is now.
-            task = load_task(self.task or str(folder.config.get("source") or folder.config.get("task")))
+            if self.task is None and (source := folder.config.get("source")):
+                # A folder may come from anywhere: it does not get to say which file is run.
+                raise InvalidInput(
+                    f"expected the task of this run as well, got none: cmcts train {source} --resume {self.resume}"
+                )
+            task = load_task(self.task or str(folder.config.get("task")))
             task = task_from_config(task, folder.config)
             settings = settings_from_config(task, folder.config, self.resume)
         else:
@@ -85,7 +89,8 @@ class Train:
             try:
                 outcome = train(task, settings, folder, progress)
             except KeyboardInterrupt:
-                progress.say(f"interrupted; continue with: cmcts train --resume {folder.path}")
+                task_file = f"{task.source} " if task.source else ""
+                progress.say(f"interrupted; continue with: cmcts train {task_file}--resume {folder.path}")
                 raise
             return self._report(task, settings, folder, outcome, progress.say)
 

@@ -29,7 +29,7 @@ from cmcts.critic.columns import Column
 from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.critic.weights import Layers, from_arrays, sizes, to_arrays
 from cmcts.errors import InvalidInput, expect
-from cmcts.files import write_atomically
+from cmcts.files import read_plain, write_atomically
 from cmcts.model.interface import Model
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
@@ -269,7 +269,7 @@ def load(folder: str | Path, model: Model | None = None) -> Bundle:
     """Read and check a bundle, from a folder or by the name of one that ships; with a model, also that it fits."""
     path = find(folder)
     try:
-        described = _describe(json_settings.parse(_read(path / BUNDLE_FILE, MAX_BUNDLE_BYTES)))
+        described = _describe(json_settings.parse(read_plain(path / BUNDLE_FILE, MAX_BUNDLE_BYTES)))
         bundle = Bundle(
             task=described.task,
             model_digest=described.model_digest,
@@ -292,16 +292,6 @@ def load(folder: str | Path, model: Model | None = None) -> Bundle:
     return bundle
 
 
-def _read(path: Path, limit: int) -> bytes:
-    try:
-        size = path.stat().st_size
-        if size > limit:
-            raise InvalidInput(f"expected {path} to have at most {limit} bytes, got {size}")
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
-
-
 def _describe(raw: Any) -> _Description:
     expect(isinstance(raw, dict), f"{BUNDLE_FILE} to hold an object", type(raw).__name__)
     form = raw.get("format")
@@ -314,7 +304,7 @@ def _arrays(path: Path, limit: int, sha256: str) -> dict[str, Any]:
     from safetensors import SafetensorError
     from safetensors.numpy import load as from_bytes
 
-    content = _read(path, limit)
+    content = read_plain(path, limit)
     digest = hashlib.sha256(content).hexdigest()
     expect(digest == sha256, f"{path.name} with digest {sha256[:12]}...", digest[:12])
     try:

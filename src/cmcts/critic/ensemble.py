@@ -23,6 +23,7 @@ from numba import config, typeof, types
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.compilation.content import Function, content_type, kernel, python_function
+from cmcts.compilation.travel import fields_of, remade
 from cmcts.compilation.verdict import Verdict, first_fault, params_fault
 from cmcts.errors import InvalidInput, expect
 from cmcts.model.interface import Model
@@ -127,6 +128,10 @@ class SafetyCritic:
         object.__setattr__(self, "verdict", Verdict("a search with this critic", advice))
         if not config.DISABLE_JIT:
             object.__setattr__(self, "_numba_type_", content_type("critic", {"predict": self.predict}, self.params))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For copies and other processes: made anew from what it was made of, because types of Numba do not travel."""
+        return remade, (SafetyCritic, fields_of(self))
 
     def __call__(self, features: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Mean and sigma of the cost-to-go of every action, [A, M] each."""

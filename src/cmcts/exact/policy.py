@@ -28,7 +28,7 @@ from cmcts import json_settings
 from cmcts.critic.bundle import model_digest
 from cmcts.errors import InvalidInput, expect
 from cmcts.exact.solver import Solution, action_values
-from cmcts.files import write_atomically
+from cmcts.files import read_plain, write_atomically
 from cmcts.model.interface import Model
 from cmcts.planning.decision import Decision
 from cmcts.planning.planner import Planner, draw_action
@@ -137,12 +137,9 @@ class TabularPolicy(Planner):
         from safetensors.numpy import load
 
         file = Path(path)
+        content = read_plain(file, MAX_BYTES)
         try:
-            if file.stat().st_size > MAX_BYTES:
-                raise InvalidInput(f"expected {file} to have at most {MAX_BYTES} bytes, got {file.stat().st_size}")
-            arrays = dict(load(file.read_bytes()))
-        except OSError as error:
-            raise InvalidInput(f"cannot read {file}: {error.strerror or error}") from None
+            arrays = dict(load(content))
         except (SafetensorError, ValueError, TypeError, KeyError) as error:
             raise InvalidInput(f"cannot use the policy {file}: it is damaged: {error}") from None
         try:

@@ -39,6 +39,7 @@ from numba import config, typeof, types
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.compilation.content import Function, content_type, plain
+from cmcts.compilation.travel import fields_of, remade
 from cmcts.compilation.verdict import Verdict, first_fault, params_fault
 from cmcts.errors import InvalidInput, ModelError, expect
 from cmcts.random import stream
@@ -136,6 +137,10 @@ class Model:
         if not config.DISABLE_JIT:
             functions = {name: getattr(self, name) for name in KERNEL_FUNCTIONS}
             object.__setattr__(self, "_numba_type_", content_type(self.name, functions, self.params))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For copies and other processes: made anew from what it was made of, because types of Numba do not travel."""
+        return remade, (Model, fields_of(self))
 
     @classmethod
     def from_env(

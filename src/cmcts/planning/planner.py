@@ -69,6 +69,14 @@ class Planner:
         self._has_searched = False
         self._lock = threading.Lock()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and other processes: settings travel; memory, and the lock on it, are made anew."""
+        return self.__dict__ | {"_idle": [], "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
     @property
     def cost_discounts(self) -> NDArray[np.float64]:
         """[M] gamma of each cost."""

@@ -96,7 +96,12 @@ class Outcome:
 
 def train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Reporter | None = None) -> Outcome:
     """Train a critic for `task` in the run folder `run`; leaves the bundle there if a feasible critic was found."""
-    trainer = _Trainer(task, settings, run, reporter or Silence())
+    with run.in_use():
+        return _train(task, settings, run, reporter or Silence())
+
+
+def _train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Reporter) -> Outcome:
+    trainer = _Trainer(task, settings, run, reporter)
     critic: SafetyCritic | None = None
     evaluations: list[dict[str, Any]] = []
     stale = rounds = 0
