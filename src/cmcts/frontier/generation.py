@@ -47,7 +47,7 @@ PRICE_FACTOR = 4.0
 PRICES_OFF_MODEL = (1.0, 0.75, 0.5, 0.25, 1.5)  # a model that misjudges costs wants another price than the world's
 CONFIRMING_BLOCKS = 4
 LUCK = 2.0  # standard errors that a screened reward may be better than it looked
-LOSS = 0.25  # of a standard error of reward: what a column must add to be confirmed
+LOSS = 0.05  # of a standard error of reward: what a column must add to be confirmed
 GAIN = 0.5  # of a standard error of reward: a smaller improvement of the curve is noise
 
 
@@ -255,20 +255,27 @@ class _Generator:
                 self.add(self.priced(price))
 
     def more_search_pays(self, factor: int) -> bool:
-        """Whether so many times the task's simulations leave more, after paying, at the price of the task's budget.
+        """Whether so many times the task's simulations leave more, after paying, at the prices of two budgets.
 
         Not where the planning model may be wrong: more search finds more of what is not there.
         """
-        mixed = self.mixture(self.budget)
-        if not self.task.model_is_exact or mixed is None or not self.room:
+        if not self.task.model_is_exact:
             return False
-        before = self.add(self.priced(mixed.prices))
-        self.search = replace(self.search, iterations=factor * self.task.search.iterations)
-        after = self.add(self.priced(mixed.prices))
-        rows = min(len(before.sample), len(after.sample))
-        gains = after.sample.rewards[:rows] - before.sample.rewards[:rows]
-        gains = gains - (after.sample.costs[:rows] - before.sample.costs[:rows]) @ mixed.prices
-        return bool(gains.mean() > standard_error(gains))
+        longer = replace(self.search, iterations=factor * self.task.search.iterations)
+        gains = []
+        for budget in (self.budget, 2.0 * self.budget):
+            mixed = self.mixture(budget)
+            if mixed is None or not mixed.prices.any() or not self.room:
+                continue
+            before = self.add(self.priced(mixed.prices)).sample
+            after = self.add(ColumnSettings(tuple(mixed.prices.tolist()), longer)).sample
+            rows = min(len(before), len(after))
+            saved = (before.costs[:rows] - after.costs[:rows]) @ mixed.prices
+            gains.append(after.rewards[:rows] - before.rewards[:rows] + saved)
+        pays = bool(gains) and np.concatenate(gains).mean() > standard_error(np.concatenate(gains))
+        if pays:
+            self.search = longer
+        return bool(pays)
 
     def untried_prices(self) -> list[Floats]:
         """The program's prices for the budgets of the ladder, the task's own first, that no column was tried at."""
@@ -339,15 +346,19 @@ class _Generator:
         return self.measure("confirm", k, self.tried[k].settings, block * episodes, episodes, block)
 
     def margin(self, samples: list[Sample]) -> float:
-        """What the task's budget must leave unspent to be kept for sure, as a share of it; 0 if it cannot be kept."""
-        rewards, rows = np.stack([sample.rewards for sample in samples]), Limits.of(samples, self.budget, None)
+        """What the task's budget must leave unspent to be kept for sure, as a share of it; 0 if it cannot be kept.
+
+        Of a budget of 0 nothing can be left: there it is the middle of the ladder that counts.
+        """
+        budget = self.budget if self.budget.any() else self.ladder[len(self.ladder) // 2]
+        rewards, rows = np.stack([sample.rewards for sample in samples]), Limits.of(samples, budget, None)
         try:
             weights = best_mixture(rewards, rows).weights
         except InfeasibleBudget:
             return 0.0
         mixed = np.tensordot(weights, rows.used, axes=1)
         spare = upper_bounds(mixed[None])[0] - mixed.mean(axis=0)
-        return float((spare / np.maximum(self.budget, 1e-3 * self.scale)).max())
+        return float((spare / np.maximum(budget, 1e-3 * self.scale)).max())
 
 
 def _joined(one: Sample, other: Sample) -> Sample:

@@ -22,11 +22,11 @@ class FrontierSettings:
     a larger one is used if it pays."""
     screening_episodes: int = 80
     """Episodes that show whether a column can matter at all."""
-    choosing_episodes: int = 250
+    choosing_episodes: int = 400
     """Episodes, with those, of every column that can: they say which columns are kept, and which to mix."""
     confirming_episodes: int = 600
     """Episodes on fresh worlds of every column that is kept: they say how much of each."""
-    margin: float = 0.04
+    margin: float = 0.02
     """As many more are played, up to four times as many, until the task's budget is kept with a margin of at most this
     share of it."""
 
