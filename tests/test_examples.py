@@ -21,7 +21,7 @@ from cmcts.training.run_folder import RunFolder
 from cmcts.training.settings import CriticSettings, TrainingSettings, run_config
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-BRIEF = ["--evaluation-episodes", "200", "--max-rounds", "1", "--tolerances", "0.02", "0.1"]
+BRIEF = ["--evaluation-episodes", "200", "--max-rounds", "1", "--tolerances", "0.02", "0.1", "--frontier.columns", "0"]
 
 
 def test_a_users_task_is_trained_resumed_and_deployed(capsys, tmp_path, monkeypatch):
