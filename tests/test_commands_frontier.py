@@ -56,6 +56,7 @@ def test_the_frontier_plays_by_default_under_the_bundle_s_budget(capsys, folder)
     out = said(capsys, "plan", NAME, "--critic", folder, "--json")
     assert (out["planner"], out["keep"]) == ("frontier", "mean")
     assert "budget kept on average: 50" in out["note"] and "lambda 4" in out["note"]
+    assert out["column"] in ("lambda 4, 16 simulations", "lambda 1, 16 simulations")
     out = said(capsys, "evaluate", NAME, "--critic", folder, "--episodes", "20", "--json")
     assert (out["planner"], out["budget"], out["iterations"]) == ("frontier", [0.3], None)
 
@@ -104,7 +105,7 @@ def test_a_budget_outside_the_range_is_named(capsys, folder):
 def test_play_draws_its_column_and_says_what_was_kept(capsys, folder):
     assert main(["play", NAME, "--critic", folder, "--budget", "0.5"]) == 0
     out = capsys.readouterr().out
-    assert "planner frontier" in out and "budget kept on average" in out
+    assert "planner frontier" in out and "budget kept on average" in out and "drawn for this episode: lambda" in out
 
 
 def test_the_table_and_the_figure(capsys, folder, tmp_path):

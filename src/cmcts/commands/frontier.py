@@ -87,8 +87,10 @@ class ShowFrontier:
 
         console = Console(highlight=False)
         kept = "on average" if self.share is None else f"on average, by {100 * (1 - self.share):g} % of the episodes"
-        console.print(f"[bold]{task.name}[/], training world, budget kept {kept}")
-        console.print(_table(task, points))
+        console.print(f"[bold]{task.name}[/], training world, budget kept {kept}; ± for 95 %")
+        console.print(_table(task, frontier, points))
+        for line in _legend(frontier):
+            console.print(line, style="dim", markup=False)
         for name, summary in rivals.items():
             console.print(
                 f"{name} at budget {', '.join(f'{limit:g}' for limit in task.budget)}: reward "
@@ -169,33 +171,50 @@ class _Point:
         return float(self.policy.budget[0]), float(self.policy.rewards.mean()), low, high, self.optimum
 
 
-def _table(task: Task, points: Sequence[_Point]) -> Table:
+def _table(task: Task, frontier: Frontier, points: Sequence[_Point]) -> Table:
     from rich import box
     from rich.table import Table
 
     from cmcts.commands.planner_options import numbers
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in ("budget", "reward", "95 % interval", "cost, and its bound", "over budget", "price"):
-        table.add_column(name, justify="right")
+    letters = _letters(frontier)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("budget", "reward", "cost", "at most", "over", "price"):
+        table.add_column(name, justify="right", no_wrap=True)
     known = any(point.optimum is not None for point in points)
     if known:
         table.add_column("optimum", justify="right")
-    table.add_column("mixture")
+    table.add_column("mixture", no_wrap=True)
     for point in points:
         policy = point.policy
         low, high = policy.reward_interval
         cells = [
             numbers(task.model, policy.budget, ".4g"),
-            f"{policy.rewards.mean():.3f}",
-            f"{low:.3f} to {high:.3f}",
-            f"{numbers(task.model, policy.costs.mean(axis=0))}, {numbers(task.model, policy.cost_bounds)}",
-            f"{100 * policy.over_budget:.1f} %",
+            f"{policy.rewards.mean():.2f} ± {(high - low) / 2:.2f}",
+            numbers(task.model, policy.costs.mean(axis=0)),
+            numbers(task.model, policy.cost_bounds),
+            f"{100 * policy.over_budget:.0f} %",
             numbers(task.model, policy.prices, ".3g"),
         ]
         if known:
-            cells.append("-" if point.optimum is None else f"{point.optimum:.3f}")
-        from rich.markup import escape
-
-        table.add_row(*map(escape, cells), escape(policy.describe()))
+            cells.append("-" if point.optimum is None else f"{point.optimum:.2f}")
+        mixed = zip(policy.weights, policy.columns, strict=True)
+        table.add_row(*cells, ", ".join(f"{100 * share:.0f} % {letters[id(column)]}" for share, column in mixed))
     return table
+
+
+def _letters(frontier: Frontier) -> dict[int, str]:
+    """A letter for each column, the thriftiest first."""
+    order = sorted(frontier.columns, key=lambda column: float(column.confirmed.costs.mean()))
+    return {id(column): chr(ord("A") + k) if k < 26 else f"A{k}" for k, column in enumerate(order)}
+
+
+def _legend(frontier: Frontier) -> list[str]:
+    """What each letter stands for."""
+    letters = _letters(frontier)
+    lines = []
+    for column in sorted(frontier.columns, key=lambda column: letters[id(column)]):
+        cost = ", ".join(f"{mean:.3f}" for mean in column.confirmed.costs.mean(axis=0))
+        name, reward = column.settings.name, column.confirmed.rewards.mean()
+        lines.append(f"{letters[id(column)]}  {name}: reward {reward:.2f}, cost {cost}")
+    return lines

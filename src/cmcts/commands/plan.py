@@ -32,6 +32,7 @@ class Plan(PlannerOptions):
             from json import dumps
 
             about = {"task": task.name, "planner": choice.name, "keep": choice.keep, "note": choice.note}
+            about |= {"column": drawn} if (drawn := choice.drawn(self.seed)) else {}
             print(dumps(about | decision.to_dict(), indent=2))
             return
 
@@ -41,6 +42,8 @@ class Plan(PlannerOptions):
         console = Console(highlight=False)
         console.print(f"[bold]{task.name}[/], planner {choice.name}, {numbers(task.model, choice.budget)} to spend")
         console.print(choice.note, style="dim", markup=False)
+        if drawn := choice.drawn(self.seed):
+            console.print(f"drawn for this episode: {drawn}", style="dim", markup=False)
         console.print(decision_table(decision))
         if decision.nothing_safe:
             console.print(

@@ -139,6 +139,12 @@ class Choice(NamedTuple):
             return Agent(self.player, self.budget, rng=seed, iterations=iterations, seconds=seconds)
         return self.player.agent(rng=seed, iterations=iterations, seconds=seconds)
 
+    def drawn(self, seed: int) -> str:
+        """The column that an episode of this seed is played with; empty if there is nothing to draw."""
+        from cmcts.planning.planner import Planner
+
+        return "" if isinstance(self.player, Planner) else self.player.columns[self.player.draw(seed)].settings.name
+
     @property
     def planners(self) -> tuple[Planner, ...]:
         """All that may play."""

@@ -33,7 +33,8 @@ class Play(PlannerOptions):
         compile_first(task, choice.planners, budget)
         console = Console(highlight=False)
         console.print(f"[bold]{task.name}[/], planner {choice.name}")
-        console.print(f"{choice.note}\n", style="dim", markup=False)
+        drawn = f"\ndrawn for this episode: {name}" if (name := choice.drawn(self.seed)) else ""
+        console.print(f"{choice.note}{drawn}\n", style="dim", markup=False)
         console.print(first_picture(task, self.seed), markup=False)
         episode = play_episode(task, choice.agent(self.seed, self.iterations, self.seconds), seed=self.seed)
         model, steps = task.model, []
