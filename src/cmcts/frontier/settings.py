@@ -26,7 +26,7 @@ class FrontierSettings:
     """Episodes, with those, of every column that can: they say which columns are kept, and which to mix."""
     confirming_episodes: int = 600
     """Episodes on fresh worlds of every column that is kept: they say how much of each."""
-    margin: float = 0.02
+    margin: float = 0.04
     """As many more are played, up to four times as many, until the task's budget is kept with a margin of at most this
     share of it."""
 
