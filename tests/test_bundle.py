@@ -71,7 +71,10 @@ def test_a_folder_of_the_users_wins_over_a_critic_that_ships(tmp_path, monkeypat
     """Everywhere; a name asks for what ships only where there is no folder of that name."""
     monkeypatch.chdir(tmp_path)
     assert CMCTS.load("rocksample-5-7").search.exploration == 4.0
-    assert cli.main(["plan", "rocksample-5-7", "--critic", "rocksample-5-7", "--iterations", "8"]) == 0
+    assert (
+        cli.main(["plan", "rocksample-5-7", "--critic", "rocksample-5-7", "--keep", "episode", "--iterations", "8"])
+        == 0
+    )
     assert "critic: trained, ships with cmcts" in capsys.readouterr().out
     bundles.save(sample_bundle(), Path("rocksample-5-7"))
     for name in ("rocksample-5-7", Path("./rocksample-5-7"), tmp_path / "rocksample-5-7"):

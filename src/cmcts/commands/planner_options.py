@@ -219,7 +219,8 @@ def _frontier_choice(task: Task, bundle: Bundle | None, options: PlannerOptions)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", BudgetWarning)
         policy = frontier.nearest(options.budget, keep=keep, share=options.share)
-    note = f"budget kept on average{_at_most(options.share)}: {policy.describe()}"
+    origin = "trained, ships with cmcts" if options.critic is None else str(options.critic)
+    note = f"frontier: {origin}\nbudget kept on average{_at_most(options.share)}: {policy.describe()}"
     for warning in caught:
         note += f"\nwarning: {warning.message}"
     return Choice("frontier", policy, tuple(policy.budget.tolist()), keep, note)
