@@ -78,7 +78,7 @@ def test_plan_says_when_nothing_is_safe(capsys):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(common, "default_critic", gloomy)
-        status, out, _ = run(capsys, "plan", "safe-gridworld", "--iterations", "32")
+        status, out, _ = run(capsys, "plan", "safe-gridworld", "--keep", "episode", "--iterations", "32")
     assert status == 0
     assert "Nothing was safe" in out
     assert "critic predicts 1 ± 0, 0 left" in " ".join(out.split())

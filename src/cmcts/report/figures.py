@@ -100,7 +100,7 @@ def frontier_figure(
             seen = rivals[name]
             axes.errorbar(seen.cost_mean, seen.reward_mean, 2 * seen.reward_se, 2 * seen.cost_se, fmt=marker, ms=6,
                           color=COLOURS[name], capsize=2.5, lw=1.2, label=f"{NAMES[name]}, at its cost")  # fmt: skip
-    axes.set_xlabel(f"budget for {task.model.cost_name(0)}, or mean of it", fontsize=9)
+    axes.set_xlabel(f"budget for {task.model.cost_name(0)} (points stand at their mean)", fontsize=9)
     axes.set_ylabel(_discounted(task.discount) + "reward", fontsize=9)
     axes.set_title(f"{task.name}: what a budget buys", fontsize=10, color=INK)
     axes.spines[["top", "right"]].set_visible(False)
