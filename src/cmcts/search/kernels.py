@@ -74,12 +74,12 @@ class Rules(NamedTuple):
 def take_step(model, params, state, action, rng, next_state, time, account, work):
     """`model.step`, its costs charged to `account` as those of step `time`; what cannot be is noted as a fault."""
     reward, terminal = model.step(params, state, action, rng, next_state, work.costs)
-    if not math.isfinite(reward):
-        note_fault(STEP, state, action, reward, work.costs, work.fault)
+    possible = math.isfinite(reward)
     for m in range(account.shape[0]):
-        if not 0.0 <= work.costs[m] < math.inf:
-            note_fault(STEP, state, action, reward, work.costs, work.fault)
+        possible = possible and 0.0 <= work.costs[m] < math.inf
         account[m] += work.cost_discounts[time, m] * work.costs[m]
+    if not possible:
+        note_fault(STEP, state, action, reward, work.costs, work.fault)
     return reward, terminal
 
 
