@@ -69,7 +69,9 @@ def test_the_critics_that_ship_are_inside(installed):
 
 def test_it_plans_plays_solves_and_evaluates(installed):
     plan = installed.output("cmcts", "plan", "safe-gridworld", "--iterations", "64")
-    assert "critic: trained, ships with cmcts" in plan and "64 simulations" in plan
+    assert "frontier: trained, ships with cmcts" in plan and "64 simulations" in plan
+    refuse = installed.output("cmcts", "plan", "safe-gridworld", "--keep", "episode", "--iterations", "64")
+    assert "critic: trained, ships with cmcts" in refuse
     play = installed.output("cmcts", "play", "safe-gridworld", "--iterations", "64")
     assert re.search(r"after \d+ steps", play) and "discounted reward" in play
     assert re.search(r"reward +55\.696", installed.output("cmcts", "solve", "safe-gridworld"))
