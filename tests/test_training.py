@@ -99,6 +99,7 @@ def test_dangers_that_strike_by_chance_are_accounted_for_in_expectation(tmp_path
         evaluation_episodes=400,
         tolerances=(0.02, 0.05),
         critic=CriticSettings(hidden=(16,), steps=1500, batch=64),
+        frontier=FrontierSettings(columns=0),
     )
     run = RunFolder.create(tmp_path / "run", run_config(task, settings))
     outcome = train(task, settings, run)
