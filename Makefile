@@ -51,7 +51,7 @@ SITE = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 TASKS := safe-gridworld rocksample-5-7 rocksample-7-8 rocksample-11-11 rocksample-15-15
 
-bundles: .venv/installed  ## train the critics that ship with the library, about an hour on 2 cores
+bundles: .venv/installed  ## train what ships with the library; long
 	rm -rf runs/bundles
 	for task in $(TASKS); do \
 	  $(BIN)/cmcts train $$task --seed 0 --out runs/bundles/$$task || exit 1; \

@@ -39,10 +39,15 @@ def test_a_kill_while_the_configuration_is_written_leaves_a_folder_that_can_be_b
 
 def test_what_killed_processes_left_is_removed_and_nothing_else(tmp_path):
     (tmp_path / "below").mkdir()
-    for name in (".a.00.part", "below/.b.11.part", "kept.part", ".kept"):
+    ours = (".a.0123456789abcdef.part", "below/.b.fedcba9876543210.part")
+    theirs = [".download.part", ".kept", "kept.part"]
+    for name in (*ours, *theirs):
         (tmp_path / name).write_bytes(b"")
+    with pytest.raises(InvalidInput, match="expected an empty folder"):
+        RunFolder.create(tmp_path, {"task": "t"})
+    assert all((tmp_path / name).exists() for name in (*ours, *theirs)), "a folder that is refused is left alone"
     remove_parts(tmp_path)
-    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [".kept", "below", "kept.part"]
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == theirs
 
 
 def test_a_flipped_bit_is_found_before_it_is_trained_on(run):

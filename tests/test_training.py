@@ -310,3 +310,10 @@ def test_sigkill_at_random_moments(tmp_path):
     assert kills >= 3
     for name in (bundles.CRITIC_FILE, bundles.BUNDLE_FILE):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_training_s_own_search_reaches_its_frontier(tmp_path):
+    search = dataclasses.replace(TASK.search, exploration=7.0, iterations=16)
+    settings = small_settings(max_rounds=1, search=search)
+    outcome = train(TASK, settings, begin(tmp_path / "run", settings))
+    assert {column.settings.search for column in outcome.bundle.columns} == {search}

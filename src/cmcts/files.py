@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 from pathlib import Path
@@ -43,7 +44,12 @@ def read_plain(path: Path, limit: int) -> bytes:
     return content
 
 
+def is_part(path: Path) -> bool:
+    """Whether a file has the name of one that `write_atomically` was writing; nobody else's files have."""
+    return re.fullmatch(rf"\..+\.[0-9a-f]{{16}}{re.escape(PART)}", path.name) is not None
+
+
 def remove_parts(folder: Path) -> None:
-    """Remove what killed processes left half-written in a folder and below it."""
-    for part in folder.rglob(f".*{PART}"):
+    """Remove what killed processes left half-written in a folder of ours and below it."""
+    for part in filter(is_part, folder.rglob(f".*{PART}")):
         part.unlink(missing_ok=True)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from cmcts.critic.bundle import Bundle
     from cmcts.critic.ensemble import SafetyCritic
     from cmcts.frontier import MixedPolicy
     from cmcts.model.interface import Model
@@ -103,10 +102,10 @@ def default_critic(task: Task, directory: Path | None = None) -> ChosenCritic:
     from cmcts.critic import bundle
     from cmcts.critic.ensemble import immediate_costs_only
 
-    folder = bundle.shipped(task.name) if directory is None else bundle.find(directory)
+    folder = _folder(task, directory)
     if folder is not None:
         loaded = bundle.load(folder)
-        origin = "trained, ships with cmcts" if folder.parent == bundle.SHIPPED else str(directory)
+        origin = _origin(folder, directory)
         if loaded.critic is None:
             origin = f"none in {origin}: {_UNTRAINED}"
         return ChosenCritic(loaded.critic_for(task.model), loaded.search, loaded.pruning, origin)
@@ -159,8 +158,8 @@ def choose(task: Task, options: PlannerOptions) -> Choice:
         return _exact_choice(task, options)
     if options.policy is not None:
         raise InvalidInput(f"expected --policy with planner exact alone, got it with {options.planner}")
-    bundle = _bundle(task, options.critic)
-    name = options.planner or _planner_for(options.keep, bundle)
+    folder = _folder(task, options.critic)
+    name = options.planner or _planner_for(options.keep, folder)
     if options.keep is not None:
         fitting = "cmcts" if options.keep == "episode" else "frontier"
         if name != fitting:
@@ -170,7 +169,7 @@ def choose(task: Task, options: PlannerOptions) -> Choice:
     if name == "frontier":
         if options.penalty is not None:
             raise InvalidInput("expected --penalty with planner penalized alone, got it with frontier")
-        return _frontier_choice(task, bundle, options)
+        return _frontier_choice(task, folder, options)
     budget = task.budget if options.budget is None else options.budget
     planner, note = make_planner(task, name, options.critic, options.penalty)
     return Choice(name, planner, budget, "episode" if name == "cmcts" else None, note)
@@ -192,35 +191,44 @@ def _exact_choice(task: Task, options: PlannerOptions) -> Choice:
     return Choice("exact", policy, policy.budget, "mean", note)
 
 
-def _planner_for(keep: KeepName | None, bundle: Bundle | None) -> PlannerName:
-    if keep == "episode" or (keep is None and (bundle is None or not bundle.columns)):
+def _planner_for(keep: KeepName | None, folder: Path | None) -> PlannerName:
+    from cmcts.critic import bundle
+
+    if keep == "episode" or (keep is None and (folder is None or not bundle.holds_columns(folder))):
         return "cmcts"
     return "frontier"
 
 
-def _bundle(task: Task, directory: Path | None) -> Bundle | None:
-    """The bundle that is asked for, else the one that ships, if there is one."""
+def _folder(task: Task, directory: Path | None) -> Path | None:
+    """The folder of the bundle that is asked for, else of the one that ships, if there is one."""
     from cmcts.critic import bundle
 
-    folder = bundle.shipped(task.name) if directory is None else bundle.find(directory)
-    return None if folder is None else bundle.load(folder)
+    return bundle.shipped(task.name) if directory is None else bundle.find(directory)
 
 
-def _frontier_choice(task: Task, bundle: Bundle | None, options: PlannerOptions) -> Choice:
+def _origin(folder: Path, directory: Path | None) -> str:
+    """Where a bundle comes from, for people to read."""
+    from cmcts.critic.bundle import SHIPPED
+
+    return "trained, ships with cmcts" if folder.parent == SHIPPED else str(directory)
+
+
+def _frontier_choice(task: Task, folder: Path | None, options: PlannerOptions) -> Choice:
     import warnings
 
+    from cmcts.critic import bundle
     from cmcts.frontier import BudgetWarning, Frontier
 
-    if bundle is None or not bundle.columns:
+    if folder is None or not bundle.holds_columns(folder):
         where = f"none in {options.critic}" if options.critic else f"none that ships for {task.name}"
         raise InvalidInput(f"expected a frontier, which `cmcts train {task.source or task.name}` builds, got {where}")
-    frontier = Frontier.of(bundle, task.model)
+    frontier = Frontier.load(folder, task.model)
     keep: Literal["mean", "chance"] = "chance" if options.keep == "chance" else "mean"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", BudgetWarning)
         policy = frontier.nearest(options.budget, keep=keep, share=options.share)
-    origin = "trained, ships with cmcts" if options.critic is None else str(options.critic)
-    note = f"frontier: {origin}\nbudget kept on average{_at_most(options.share)}: {policy.describe()}"
+    kept = f"budget kept on average{_at_most(options.share)}"
+    note = f"frontier: {_origin(folder, options.critic)}\n{kept}: {policy.describe()}"
     for warning in caught:
         note += f"\nwarning: {warning.message}"
     return Choice("frontier", policy, tuple(policy.budget.tolist()), keep, note)

@@ -333,6 +333,13 @@ def _layers(path: Path, critic: _Critic, described: _Description) -> Layers:
     return layers
 
 
+def holds_columns(folder: Path) -> bool:
+    """Whether a bundle says that it holds the columns of a frontier; only `load` checks that it does."""
+    raw = json_settings.parse(read_plain(folder / BUNDLE_FILE, MAX_BUNDLE_BYTES))
+    parts = raw.get("parts") if isinstance(raw, dict) else None
+    return isinstance(parts, dict) and "columns" in parts
+
+
 def shipped(task: str) -> Path | None:
     """The folder of the bundle that ships with the library for a task, if there is one."""
     return SHIPPED / task if task in _names() else None

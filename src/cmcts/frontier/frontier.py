@@ -26,12 +26,13 @@ from cmcts.critic.columns import Column, ColumnSettings
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
 from cmcts.errors import InvalidInput, expect
 from cmcts.exact.column_generation import InfeasibleBudget
-from cmcts.frontier.mixture import CONFIDENCE, Floats, Limits, best_mixture, least_bounds
+from cmcts.frontier.mixture import Floats, Limits, Mixed, best_mixture, least_bounds
 from cmcts.frontier.policy import MixedPolicy
 from cmcts.frontier.settings import KEEPS, Keep
 from cmcts.model.interface import Model
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CMCTS, PenalizedMCTS
+from cmcts.tasks.registry import model_of
 
 _NEGLIGIBLE = 1e-6  # a column that is drawn more rarely is not mixed in at all
 
@@ -71,16 +72,7 @@ class Frontier:
     def load(cls, folder: str | Path, model: Model | None = None) -> Frontier:
         """The frontier of a trained bundle: a folder that `cmcts train` wrote, or the name of one that ships."""
         loaded = bundles.load(folder)
-        if model is None:
-            from cmcts.tasks.registry import named_task
-
-            try:
-                model = named_task(loaded.task).model
-            except InvalidInput as error:
-                raise InvalidInput(
-                    f"expected the model of task {loaded.task!r} as an argument, got none: {error}"
-                ) from None
-        return cls.of(loaded, model)
+        return cls.of(loaded, model or model_of(loaded.task))
 
     @classmethod
     def of(cls, bundle: Bundle, model: Model) -> Frontier:
@@ -104,13 +96,13 @@ class Frontier:
         expect(keep in KEEPS, f"keep to be one of {KEEPS}", keep)
         expect((share is not None) == (keep == "chance"), 'a share with keep="chance", and only then', share)
         expect(share is None or 0 <= share <= 1, "a share of episodes from 0 to 1", share)
-        chosen = self._weights("chosen", limits, share, range(len(self.columns)))
-        support = np.flatnonzero(chosen > _NEGLIGIBLE).tolist()
+        every = range(len(self.columns))
         try:
-            weights = self._weights("confirmed", limits, share, support)
-        except InfeasibleBudget:  # fresh episodes of these columns were dearer: any column may help
-            weights = self._weights("confirmed", limits, share, range(len(self.columns)))
-        return self._policy(weights, limits, keep, share)
+            chosen = self._mixed("chosen", limits, share, every)
+            mixed = self._mixed("confirmed", limits, share, np.flatnonzero(chosen.weights > _NEGLIGIBLE).tolist())
+        except InfeasibleBudget:  # by the choosing episodes, or fresh ones of what they chose: any column may help
+            mixed = self._mixed("confirmed", limits, share, every)
+        return self._policy(mixed, limits, keep, share)
 
     def nearest(
         self, budget: ArrayLike | None = None, *, keep: Keep = "mean", share: float | None = None
@@ -125,7 +117,7 @@ class Frontier:
             over = (rows.used.mean(axis=1) - rows.limits) / np.append(self._scale, 1.0)[: len(rows.limits)]
             weights = np.zeros(len(self.columns))
             weights[int(np.argmin(over.max(axis=1)))] = 1.0
-            return self._policy(weights, limits, keep, share)
+            return self._policy(Mixed(weights, np.zeros(len(rows.limits))), limits, keep, share)
         if (policy.budget > self.largest_costs + 1e-9).all():
             largest = ", ".join(f"{cost:.4g}" for cost in self.largest_costs)
             warnings.warn(
@@ -153,30 +145,18 @@ class Frontier:
     def _rows(self, kind: str, limits: Floats, share: float | None, support: Sequence[int]) -> Limits:
         return Limits.of([getattr(self.columns[k], kind) for k in support], limits, share)
 
-    def _weights(self, kind: str, limits: Floats, share: float | None, support: Sequence[int]) -> Floats:
-        """[K] the best mixture of the columns in `support` by one kind of episodes.
-
-        What the choosing episodes cannot promise is left to the confirming ones: only these need to be sure.
-        """
-        rows = self._rows(kind, limits, share, support)
+    def _mixed(self, kind: str, limits: Floats, share: float | None, support: Sequence[int]) -> Mixed:
+        """The best mixture of the columns in `support` by one kind of episodes, with a weight for every column."""
         rewards = np.stack([getattr(self.columns[k], kind).rewards for k in support])
+        mixed = best_mixture(rewards, self._rows(kind, limits, share, support))
         weights = np.zeros(len(self.columns))
-        try:
-            mixed = best_mixture(rewards, rows)
-        except InfeasibleBudget:
-            if kind == "confirmed":
-                raise
-            return np.ones(len(self.columns))  # all of them
         weights[np.asarray(support, int)] = mixed.weights
-        return weights
+        return Mixed(weights, mixed.prices)
 
-    def _policy(self, weights: Floats, limits: Floats, keep: Keep, share: float | None) -> MixedPolicy:
-        drawn = np.where(weights > _NEGLIGIBLE, weights, 0.0)
+    def _policy(self, mixed: Mixed, limits: Floats, keep: Keep, share: float | None) -> MixedPolicy:
+        drawn = np.where(mixed.weights > _NEGLIGIBLE, mixed.weights, 0.0)
         drawn /= drawn.sum()
         order = sorted(np.flatnonzero(drawn).tolist(), key=lambda k: -drawn[k])
-        rows = self._rows("confirmed", limits, share, order)
-        rewards = np.stack([self.columns[k].confirmed.rewards for k in order])
-        prices = _prices(rewards, rows)
         return MixedPolicy(
             planners=tuple(self.planners[k] for k in order),
             columns=tuple(self.columns[k] for k in order),
@@ -184,13 +164,5 @@ class Frontier:
             budget=limits,
             keep=keep,
             share=share,
-            prices=prices[: len(limits)],
+            prices=mixed.prices[: len(limits)],
         )
-
-
-def _prices(rewards: Floats, rows: Limits) -> Floats:
-    """[L] what one more unit of each limit would earn; 0 where the mixture keeps less than it may."""
-    try:
-        return best_mixture(rewards, rows, CONFIDENCE).prices
-    except InfeasibleBudget:
-        return np.zeros(len(rows.limits))

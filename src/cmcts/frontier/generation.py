@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from itertools import pairwise
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,11 @@ from cmcts.evaluation.episodes import Episodes, run_episodes
 from cmcts.evaluation.statistics import standard_error
 from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.frontier.frontier import planner_of
-from cmcts.frontier.mixture import Limits, Mixed, best_mixture, upper_bounds
+from cmcts.frontier.mixture import CONFIDENCE, Limits, Mixed, best_mixture, upper_bounds
 from cmcts.frontier.settings import FrontierSettings
 from cmcts.random import stage_seed
 from cmcts.search.pruning import PruningSettings
+from cmcts.search.settings import SearchSettings
 from cmcts.tasks.task import Task
 
 Floats = NDArray[np.float64]
@@ -76,7 +78,7 @@ class Guard:
 
     critic: SafetyCritic
     pruning: PruningSettings
-    search: Any  # SearchSettings
+    search: SearchSettings
 
 
 @dataclass
@@ -121,6 +123,7 @@ class _Generator:
     def run(self) -> tuple[Column, ...]:
         nothing = np.zeros(len(self.budget))
         reckless = self.add(self.priced(nothing))
+        assert reckless is not None, "a frontier has room for one column"
         self.ladder = ladder(self.budget, reckless.costs)
         for budget in _distinct([nothing, self.budget]):
             if self.guard is not None:
@@ -148,19 +151,19 @@ class _Generator:
     def priced(self, prices: Floats) -> ColumnSettings:
         return ColumnSettings(tuple(prices.tolist()), self.search)
 
-    def guarded(self, kind: Any, budget: Floats, prices: Floats) -> ColumnSettings:
+    def guarded(self, kind: Literal["critic", "immediate"], budget: Floats, prices: Floats) -> ColumnSettings:
         trained = self.guard if kind == "critic" else None
         pruning = replace(self.task.pruning, cost_floor=True) if trained is None else trained.pruning
         search = self.task.search if trained is None else trained.search
         return ColumnSettings(tuple(prices.tolist()), search, kind, tuple(budget.tolist()), pruning)
 
-    def add(self, column: ColumnSettings) -> _Candidate:
-        """Screen a column, and measure it if it can matter; the same one is not tried twice."""
+    def add(self, column: ColumnSettings) -> _Candidate | None:
+        """Screen a column, and measure it if it can matter; the same one is not tried twice; None without room."""
         for candidate in self.tried:
             if candidate.settings == column:
                 return candidate
-        if self.tried and not self.room:
-            return self.tried[0]
+        if not self.room:
+            return None
         k = len(self.tried)
         candidate = _Candidate(column, self.measure("screen", k, column, 0, self.settings.screening_episodes))
         candidate.alive = not self.tried or (self.can_matter(candidate) and not self.is_twin(candidate))
@@ -222,7 +225,7 @@ class _Generator:
         if (candidate.costs < np.min([other.costs for other in alive], axis=0)).any():
             return True
         error = standard_error(candidate.sample.rewards)
-        lucky = replace_rewards(candidate, candidate.sample.rewards + LUCK * error)
+        lucky = replace(candidate, sample=replace(candidate.sample, rewards=candidate.sample.rewards + LUCK * error))
         return any(self.value(budget, lucky) > self.value(budget) + GAIN * error for budget in self.ladder)
 
     def is_twin(self, candidate: _Candidate) -> bool:
@@ -241,9 +244,11 @@ class _Generator:
         price = spread / np.maximum(reckless.costs, 1e-3 * self.scale)
         least = np.inf
         for _ in range(PRICE_RISES):
-            if not self.room or all(self.mixture(budget) is not None for budget in self.ladder):
+            if all(self.mixture(budget) is not None for budget in self.ladder):
                 return
-            costs = float((self.add(self.priced(price)).costs / self.scale).max())
+            if (candidate := self.add(self.priced(price))) is None:
+                return
+            costs = float((candidate.costs / self.scale).max())
             if costs > 0.98 * least:
                 return
             least, price = costs, price * PRICE_FACTOR
@@ -265,13 +270,15 @@ class _Generator:
         gains = []
         for budget in (self.budget, 2.0 * self.budget):
             mixed = self.mixture(budget)
-            if mixed is None or not mixed.prices.any() or not self.room:
+            if mixed is None or not mixed.prices.any():
                 continue
-            before = self.add(self.priced(mixed.prices)).sample
-            after = self.add(ColumnSettings(tuple(mixed.prices.tolist()), longer)).sample
-            rows = min(len(before), len(after))
-            saved = (before.costs[:rows] - after.costs[:rows]) @ mixed.prices
-            gains.append(after.rewards[:rows] - before.rewards[:rows] + saved)
+            before = self.add(self.priced(mixed.prices))
+            after = self.add(ColumnSettings(tuple(mixed.prices.tolist()), longer))
+            if before is None or after is None:
+                continue
+            rows = min(len(before.sample), len(after.sample))
+            saved = (before.sample.costs[:rows] - after.sample.costs[:rows]) @ mixed.prices
+            gains.append(after.sample.rewards[:rows] - before.sample.rewards[:rows] + saved)
         pays = bool(gains) and np.concatenate(gains).mean() > standard_error(np.concatenate(gains))
         if pays:
             self.search = longer
@@ -297,9 +304,9 @@ class _Generator:
         alive = [k for k, candidate in enumerate(self.tried) if candidate.alive]
         rewards = np.stack([self.tried[k].sample.rewards for k in alive])
         used = np.stack([self.tried[k].sample.costs for k in alive])
-        between = [(a + b) / 2 for a, b in zip(self.ladder, self.ladder[1:], strict=False)]
+        between = [(a + b) / 2 for a, b in pairwise(self.ladder)]
         for budget in [*self.ladder, *between]:
-            for confidence in (None, 0.95):
+            for confidence in (None, CONFIDENCE):
                 try:
                     mixed = best_mixture(rewards, Limits(used, budget), confidence)
                 except InfeasibleBudget:
@@ -391,11 +398,6 @@ def _close(one: Floats, other: Floats, ratio: float) -> bool:
 
 def _distinct(rows: Sequence[Floats]) -> list[Floats]:
     return [row for k, row in enumerate(rows) if not any((row == other).all() for other in rows[:k])]
-
-
-def replace_rewards(candidate: _Candidate, rewards: Floats) -> _Candidate:
-    """The same with other rewards."""
-    return _Candidate(candidate.settings, Sample(rewards, candidate.sample.costs))
 
 
 def _figures(done: Episodes, iterations: int) -> dict[str, Any]:

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from cmcts.critic.columns import Sample
 from cmcts.errors import InvalidInput
+from cmcts.evaluation.episodes import OVERSPENT
 from cmcts.exact.column_generation import InfeasibleBudget, linear_program
 
 Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.95
-OVERSPENT = 1e-6  # an episode is over budget if its discounted cost exceeds the budget by more than rounding
 _ROUNDING = 1e-9  # of the limit, or of 1: what a simplex vertex may be off by
 _ROUNDS = 100
 

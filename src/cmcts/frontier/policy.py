@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from cmcts.compilation.content import uncompiled
 from cmcts.critic.columns import Column
 from cmcts.errors import InvalidInput, expect
+from cmcts.evaluation.episodes import OVERSPENT
 from cmcts.evaluation.statistics import Interval, mean_interval
-from cmcts.frontier.mixture import CONFIDENCE, OVERSPENT, Floats, upper_bounds
+from cmcts.frontier.mixture import CONFIDENCE, Floats, upper_bounds
 from cmcts.frontier.settings import Keep
 from cmcts.model.interface import Model
 from cmcts.planning.agent import Agent

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
-from cmcts.errors import InvalidInput, expect
+from cmcts.errors import expect
 from cmcts.model.interface import Model
 from cmcts.planning.decision import Decision
 from cmcts.planning.mixtures import mixture_program, two_action_mixture, worth_their_cost
@@ -77,17 +77,10 @@ class CMCTS(PenalizedMCTS):
         there is no folder of that name. `model` is needed only for a task that is not built in.
         """
         from cmcts.critic import bundle  # a bundle holds planners' settings, so it cannot be imported before them
-        from cmcts.tasks.registry import named_task
+        from cmcts.tasks.registry import model_of
 
         loaded = bundle.load(folder)
-        if model is None:
-            try:
-                model = named_task(loaded.task).model
-            except InvalidInput as error:
-                # A bundle may come from anywhere: it does not get to say which file is run.
-                raise InvalidInput(
-                    f"expected the model of task {loaded.task!r} as an argument, got none: {error}"
-                ) from None
+        model = model or model_of(loaded.task)
         return cls(model, loaded.critic_for(model), loaded.search, loaded.pruning)
 
 

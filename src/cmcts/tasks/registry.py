@@ -13,6 +13,7 @@ from typing import cast
 
 from cmcts.errors import InvalidInput
 from cmcts.exact.random_problems import Kind
+from cmcts.model.interface import Model
 from cmcts.tasks.built_in import energy_task, leaking_rocksample_task, random_task, rocksample_task, safe_gridworld_task
 from cmcts.tasks.references import absolute, is_reference, load_made, load_registered, registered
 from cmcts.tasks.task import Task
@@ -55,3 +56,14 @@ def named_task(name: str) -> Task:
         f"expected a task: one of {known}, or rocksample-N-M[-energy], random-KIND-SEED (dense, sparse or absorbing), "
         f"FILE.py:NAME or MODULE:NAME; got {name!r}"
     )
+
+
+def model_of(task: str) -> Model:
+    """The planning model of a bundle's task, which must be one that is known by name.
+
+    A bundle may come from anywhere: it does not get to say which file is run.
+    """
+    try:
+        return named_task(task).model
+    except InvalidInput as error:
+        raise InvalidInput(f"expected the model of task {task!r} as an argument, got none: {error}") from None

@@ -380,7 +380,9 @@ class _Trainer:
         guard = None
         if best is not None:
             guard = Guard(self._critic(best["round"]), self._pruning(best), self.settings.search)
-        return generate(self.task, self.settings.frontier, self.settings.seed, guard, self.cost_scale, self)
+        # The training's own search and pruning, which need not be the task's.
+        task = dataclasses.replace(self.task, search=self.settings.search, pruning=self.settings.pruning)
+        return generate(task, self.settings.frontier, self.settings.seed, guard, self.cost_scale, self)
 
     def save(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """For the frontier's stages: write arrays to a file of the run."""

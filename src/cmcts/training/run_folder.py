@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from cmcts import json_settings
 from cmcts.errors import InvalidInput
-from cmcts.files import read_plain, remove_parts, write_atomically
+from cmcts.files import is_part, read_plain, remove_parts, write_atomically
 
 CONFIG, HISTORY, LOCK = "config.json", "history.jsonl", "lock"
 MAX_CONFIG_BYTES, MAX_ARRAY_BYTES = 1 << 20, 1 << 32
@@ -44,9 +44,10 @@ class RunFolder:
         """Begin a new run in a folder that is new or empty."""
         try:
             path.mkdir(parents=True, exist_ok=True)
-            remove_parts(path)  # of a run that was killed before it had begun
-            if any(path.iterdir()):
+            # A run that was killed before it had begun left a half-written configuration, and nothing else.
+            if not all(is_part(entry) and entry.name.startswith(f".{CONFIG}.") for entry in path.iterdir()):
                 raise InvalidInput(f"expected an empty folder for a new run, got {path}; use --resume to continue it")
+            remove_parts(path)
         except OSError as error:
             raise InvalidInput(f"cannot use {path} as a run folder: {error.strerror or error}") from None
         write_atomically(path / CONFIG, json_settings.dump(config, indent=2))
