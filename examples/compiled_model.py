@@ -32,4 +32,4 @@ def features(params, state, out):
 
 
 model = cmcts.Model("walk", Params(6.0, 0.5), step, legal_actions, features, start, 1, 2, 1)
-task = cmcts.Task("walk", model, budget=0.1, search=cmcts.SearchSettings(exploration=5.0))
+task = cmcts.Task("walk", model, budget=0.1)

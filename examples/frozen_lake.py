@@ -53,6 +53,6 @@ task = cmcts.Task(
     name="frozen-lake",
     model=dataclasses.replace(model, outcomes=outcomes, starts=starts),
     budget=0.2,
-    search=cmcts.SearchSettings(discount=0.95, exploration=1.0, horizon=30, iterations=64),
+    search=cmcts.SearchSettings(discount=0.95, horizon=30, iterations=64),
     training_iterations=64,
 )

@@ -49,6 +49,6 @@ task = cmcts.Task(
     "plain-python",
     model,
     budget=0.1,
-    search=cmcts.SearchSettings(exploration=5.0, horizon=8, iterations=32),
+    search=cmcts.SearchSettings(horizon=8, iterations=32),
     training_iterations=32,
 )

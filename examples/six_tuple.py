@@ -47,6 +47,6 @@ task = cmcts.Task(
     name="six-tuple",
     model=cmcts.Model.from_env(WetCorridor, action_names=("walk", "run")),
     budget=0.1,
-    search=cmcts.SearchSettings(discount=0.95, exploration=5.0, horizon=15, iterations=32),
+    search=cmcts.SearchSettings(discount=0.95, horizon=15, iterations=32),
     training_iterations=32,
 )

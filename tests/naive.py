@@ -39,6 +39,7 @@ class Node:
         self.costs = costs
         self.path_costs = path_costs
         self.visits = 0
+        self.returns = []  # penalised, in the order in which they were seen
         self.actions = {}  # in the order in which the model lists them; empty until the node is expanded
         self.mean = self.sigma = None
         self.nothing_safe = False
@@ -131,6 +132,8 @@ class NaiveSearch:
                 total, spent = self.rollout(state, depth, path_costs)
                 value += total / self.rules.rollouts
                 costs = [cost + s / self.rules.rollouts for cost, s in zip(costs, spent, strict=True)]
+        if leaf is not None:
+            leaf.returns.append(self.after_paying(value, costs, depth))
         self.backup(path, value, costs)
 
     def select(self):
@@ -169,22 +172,36 @@ class NaiveSearch:
         untried = [number for number, action in open_.items() if action.visits == 0]
         if untried:
             return untried[self.below(len(untried))]
-        log_visits = math.log(node.visits + 1.0)
+        if self.rules.relative_exploration:
+            width, growth = self.rules.exploration * self.spread(node.returns), math.sqrt(node.visits + 1.0)
+        else:
+            width, growth = self.rules.exploration, math.log(node.visits + 1.0)
         scores = {
-            number: self.penalised(action, node.depth) + self.rules.exploration * math.sqrt(log_visits / action.visits)
+            number: self.penalised(action, node.depth) + width * math.sqrt(growth / action.visits)
             for number, action in open_.items()
         }
         return max(scores, key=scores.get)  # the first of equals
 
     def penalised(self, action, depth=0):
+        return self.after_paying(action.reward_value, action.cost_values, depth)
+
+    def after_paying(self, value, costs, depth):
         """At the prices of so many steps ahead: a reward and a cost may fade apart on the way."""
-        value = action.reward_value
         for m in self.constraints:
             growth = 1.0
             for _ in range(depth):
                 growth *= self.cost_discounts[m] / self.rules.discount
-            value -= self.multipliers[m] * growth * action.cost_values[m]
+            value -= self.multipliers[m] * growth * costs[m]
         return value
+
+    def spread(self, returns):
+        """Standard deviation by Welford's sums: in another order it would differ in the last bit."""
+        mean = squares = 0.0
+        for count, value in enumerate(returns, start=1):
+            gap = value - mean
+            mean += gap / count
+            squares += gap * (value - mean)
+        return math.sqrt(squares / len(returns)) if squares > 0.0 else 1.0
 
     def is_full(self, action):
         limit = self.rules.widening_factor * max(action.visits, 1) ** self.rules.widening_power
@@ -331,6 +348,7 @@ class NaiveSearch:
             action.reward_value += (value - action.reward_value) / action.visits
             for m in self.constraints:
                 action.cost_values[m] += (costs[m] - action.cost_values[m]) / action.visits
+            node.returns.append(self.after_paying(value, costs, node.depth))
 
     def tune(self):
         """CC-MCP: lambda goes along the greedy root action's cost gap, by a step whose largest part is 1 / (i + 1)."""

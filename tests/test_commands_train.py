@@ -142,15 +142,13 @@ def test_settings_that_are_refused_get_one_line(trained, tmp_path, capsys, monke
     assert not trained
 
 
-@pytest.mark.parametrize(
-    ("task", "exploration", "iterations"), [([], "20.0", "1024"), (["safe-gridworld"], "50.0", "512")]
-)
-def test_help_shows_the_tasks_own_defaults(capsys, monkeypatch, task, exploration, iterations):
+@pytest.mark.parametrize(("task", "horizon", "iterations"), [([], "132", "1024"), (["safe-gridworld"], "32", "512")])
+def test_help_shows_the_tasks_own_defaults(capsys, monkeypatch, task, horizon, iterations):
     monkeypatch.setenv("COLUMNS", "100")
     with pytest.raises(SystemExit):
         cli.main(["train", *task, "--help"])
     text = " ".join(capsys.readouterr().out.replace("│", "").split())
-    for option, value in (("search.exploration", exploration), ("search.iterations", iterations)):
+    for option, value in (("search.horizon", horizon), ("search.iterations", iterations)):
         assert re.search(rf"--{option} \w+ [^-]+ \(default: {value}\)", text)
 
 

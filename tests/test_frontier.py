@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import t
 
 import cmcts
 from cmcts.critic import bundle as bundles
@@ -22,7 +23,6 @@ from cmcts.exact.random_problems import random_problem
 from cmcts.exact.solver import evaluate, solve
 from cmcts.frontier import BudgetWarning, Frontier, FrontierSettings, Limits, best_mixture
 from cmcts.frontier.generation import ladder
-from cmcts.frontier.mixture import upper_bounds
 from cmcts.random import stream
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
@@ -44,12 +44,17 @@ def exact_policies(cmdp):
     return np.array([value.reward for value in values]), np.array([value.costs for value in values])
 
 
+def known(costs, budget):
+    """The rows of policies whose costs [K, M] are known exactly."""
+    return Limits(costs, np.zeros_like(costs), 2, np.asarray(budget))
+
+
 @given(st.integers(0, 10_000), st.integers(1, 3), st.sampled_from(["dense", "sparse", "absorbing"]))
 def test_exact_columns_give_the_exact_optimum(seed, constraints, kind):
     """All deterministic policies of a problem, mixed by the program, are as good as its best randomised policy."""
     problem = random_problem(seed, kind, states=4, actions=2, constraints=constraints)
     rewards, costs = exact_policies(problem.cmdp)
-    mixed = best_mixture(rewards[:, None], Limits(costs[:, None, :], problem.budget), confidence=None)
+    mixed = best_mixture(rewards, known(costs, problem.budget), confidence=None)
     best = solve(problem.cmdp, problem.budget)
     assert mixed.weights @ rewards == pytest.approx(best.reward, abs=1e-6)
     assert (mixed.weights @ costs <= problem.budget + 1e-8).all()
@@ -64,36 +69,39 @@ def test_more_budget_never_earns_less(seed, constraints):
     rewards, costs = exact_policies(problem.cmdp)
     values = []
     for factor in (1.0, 1.1, 1.5, 3.0):
-        rows = Limits(costs[:, None, :], factor * problem.budget)
-        values.append(best_mixture(rewards[:, None], rows, confidence=None).weights @ rewards)
+        rows = known(costs, factor * problem.budget)
+        values.append(best_mixture(rewards, rows, confidence=None).weights @ rewards)
     assert (np.diff(values) >= -1e-7).all()
 
 
 def test_a_budget_below_all_costs_names_the_least_that_can_be_kept():
-    costs = np.full((2, 50, 1), 0.3)
-    costs[1] += np.linspace(0.0, 0.2, 50)[:, None]
+    varied = 0.3 + np.linspace(0.0, 0.2, 50)
+    samples = [steady(1.0, 0.3), Sample(np.ones(50), varied[:, None])]
     with pytest.raises(InfeasibleBudget, match=r"got \[0.2\]: each limit by itself needs at least 0.3") as caught:
-        best_mixture(np.ones((2, 50)), Limits(costs, np.array([0.2])))
+        best_mixture(np.ones(2), Limits.of(samples, np.array([0.2])))
     assert caught.value.least == pytest.approx([0.3])
 
 
 def test_limits_that_can_be_kept_one_by_one_and_not_together_are_refused():
-    costs = np.array([[0.0, 1.0], [1.0, 0.0]])[:, None, :].repeat(4, axis=1)
     with pytest.raises(InfeasibleBudget):
-        best_mixture(np.ones((2, 4)), Limits(costs, np.array([0.4, 0.4])))
+        best_mixture(np.ones(2), known(np.array([[0.0, 1.0], [1.0, 0.0]]), [0.4, 0.4]))
 
 
 def test_the_margin_keeps_the_upper_bound_of_the_mixture_within_the_budget():
+    """Two columns that were played more often or less, so that their errors differ too."""
     rng = np.random.default_rng(0)
-    rewards = rng.normal([[1.0], [3.0], [4.0]], 1.0, (3, 200))
-    costs = rng.gamma(2.0, [[[0.05]], [[0.5]], [[0.9]]], (3, 200, 1))
-    budget = np.array([0.8])
-    mixed = best_mixture(rewards, Limits(costs, budget))
-    bound = upper_bounds(np.tensordot(mixed.weights, costs, axes=1)[None])[0]
-    assert bound <= budget + 1e-9
-    assert bound >= 0.99 * budget, "no more is left unspent than the bound asks for"
-    believed = best_mixture(rewards, Limits(costs, budget), confidence=None)
-    assert believed.weights @ costs.mean(axis=1)[:, 0] == pytest.approx(0.8)
+    samples = [
+        Sample(rng.normal(reward, 1.0, episodes), rng.gamma(2.0, scale, (episodes, 1)))
+        for reward, scale, episodes in ((1.0, 0.05, 100), (3.0, 0.5, 400))
+    ]
+    rewards, budget = np.array([sample.rewards.mean() for sample in samples]), np.array([0.8])
+    rows = Limits.of(samples, budget)
+    w = best_mixture(rewards, rows).weights
+    variance = sum(w[k] ** 2 * samples[k].costs.var(ddof=1) / len(samples[k]) for k in range(2))
+    bound = w @ [sample.costs.mean() for sample in samples] + t.ppf(0.95, 99) * np.sqrt(variance)
+    assert 0.99 * 0.8 <= bound <= 0.8 + 1e-9, "kept, and no more is left unspent than the bound asks for"
+    believed = best_mixture(rewards, rows, confidence=None)
+    assert believed.weights @ rows.used[:, 0] == pytest.approx(0.8)
 
 
 def test_the_budget_is_truly_kept_nineteen_times_in_twenty():
@@ -133,8 +141,8 @@ def test_a_column_whose_cost_was_underestimated_is_mixed_by_what_fresh_episodes_
     confirmed = [steady(0.0, 0.0), steady(9.0, 1.0)]
     policy = frontier_of(chosen, confirmed).at(0.5)
     assert policy.weights == pytest.approx([0.5, 0.5]), "not all of the column that looked as if it kept the budget"
-    assert policy.costs.mean() == pytest.approx(0.5)
-    assert policy.rewards.mean() == pytest.approx(4.5), "and only fresh episodes are reported"
+    assert policy.cost_means[0] == pytest.approx(0.5)
+    assert policy.reward_mean == pytest.approx(4.5), "and only fresh episodes are reported"
     assert policy.prices == pytest.approx([9.0])
 
 
@@ -166,7 +174,7 @@ def test_a_budget_outside_the_measured_range_is_named_and_the_nearest_point_used
         policy = frontier.nearest(0.05)
     assert policy.columns[0].settings.prices == (0.0,) and not policy.kept
     with pytest.warns(BudgetWarning, match=r"at most 0.9, the most that any column spends, got \[2.0\]"):
-        assert frontier.nearest(2.0).rewards.mean() == pytest.approx(5.0)
+        assert frontier.nearest(2.0).reward_mean == pytest.approx(5.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert frontier.nearest(0.5).kept

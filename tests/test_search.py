@@ -182,7 +182,8 @@ KINDS = ("penalized", "ccmcp", "cmcts, nothing learned", "cmcts, perceptrons", "
         SearchSettings,
         discount=st.sampled_from([0.5, 0.9, 0.95, 1.0]),
         cost_discounts=st.sampled_from([None, 0.7, 1.0]),
-        exploration=st.sampled_from([0.0, 1.0, 20.0]),
+        exploration=st.sampled_from([None, 0.0, 1.0, 20.0]),
+        relative_exploration=st.sampled_from([0.0, 1.0, 3.0]),
         horizon=st.integers(1, 12),
         rollout=st.sampled_from(["directed", "uniform"]),
         thrifty_rollouts=st.booleans(),
@@ -305,9 +306,9 @@ def test_a_search_limited_by_time_stops_at_max_nodes(slow_clock):
 
 def test_tree_depth_and_bytes():
     tree = allocate(10, state_size=3, action_count=4, cost_count=2, critic=True)
-    # 8*(3+1+2+2) state, reward, costs, path costs; 4*5 links, visits, depth; 3 flags; a row of 4 actions, of 8 costs
-    # and of 8 charges
-    assert bytes_per_node(tree) == 8 * 8 + 4 * 5 + 3 + 4 * (4 + 4 + 8) + 8 * (8 + 8) + 4 * (8 + 8 + 4)
+    # 8*(3+1+2+2+2) state, reward, costs, path costs, returns; 4*5 links, visits, depth; 3 flags; a row of 4 actions, of
+    # 8 costs and of 8 charges
+    assert bytes_per_node(tree) == 8 * 10 + 4 * 5 + 3 + 4 * (4 + 4 + 8) + 8 * (8 + 8) + 4 * (8 + 8 + 4)
     model, states = gridworld()
     decision = PenalizedMCTS(model, 0.0, SHORT).plan(states[0], 1.0, iterations=300, keep_tree=True)
     assert decision.tree_depth == decision.tree.depth[: decision.tree_size].max() > 2

@@ -28,7 +28,7 @@ def main() -> None:
         policy = frontier.at(budget)
         low, high = policy.reward_interval
         best = solve_training(task, [budget]).reward_lower
-        rows.append((float(budget), float(policy.rewards.mean()), low, high, best))
+        rows.append((float(budget), policy.reward_mean, low, high, best))
     rivals = {}
     for name in ("cmcts", "cc-mcp"):
         planner = make_planner(task, name).planner

@@ -155,9 +155,9 @@ class _Point:
         columns = zip(policy.weights.tolist(), policy.columns, strict=True)
         return {
             "budget": policy.budget.tolist(),
-            "reward_mean": float(policy.rewards.mean()),
+            "reward_mean": policy.reward_mean,
             "reward_interval": list(policy.reward_interval),
-            "cost_means": policy.costs.mean(axis=0).tolist(),
+            "cost_means": policy.cost_means.tolist(),
             "cost_bounds": policy.cost_bounds.tolist(),
             "over_budget": policy.over_budget,
             "prices": policy.prices.tolist(),
@@ -168,7 +168,7 @@ class _Point:
     def to_row(self) -> tuple[float, float, float, float, float | None]:
         """Budget, reward, its interval, and the optimum: for a figure."""
         low, high = self.policy.reward_interval
-        return float(self.policy.budget[0]), float(self.policy.rewards.mean()), low, high, self.optimum
+        return float(self.policy.budget[0]), self.policy.reward_mean, low, high, self.optimum
 
 
 def _table(task: Task, frontier: Frontier, points: Sequence[_Point]) -> Table:
@@ -190,8 +190,8 @@ def _table(task: Task, frontier: Frontier, points: Sequence[_Point]) -> Table:
         low, high = policy.reward_interval
         cells = [
             numbers(task.model, policy.budget, ".4g"),
-            f"{policy.rewards.mean():.2f} ± {(high - low) / 2:.2f}",
-            numbers(task.model, policy.costs.mean(axis=0)),
+            f"{policy.reward_mean:.2f} ± {(high - low) / 2:.2f}",
+            numbers(task.model, policy.cost_means),
             numbers(task.model, policy.cost_bounds),
             f"{100 * policy.over_budget:.0f} %",
             numbers(task.model, policy.prices, ".3g"),

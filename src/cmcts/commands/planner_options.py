@@ -65,6 +65,8 @@ class PlannerOptions:
     """Folder of a trained critic and frontier, or the name of one that ships, for planners frontier and cmcts."""
     penalty: Annotated[float | None, arg(metavar="LAMBDA", help_behavior_hint=_TASKS_OWN)] = None
     """lambda, for planner penalized."""
+    exploration: Annotated[float | None, arg(metavar="K", help_behavior_hint="(default: found by itself)")] = None
+    """Width of the search in units of reward, for planners cmcts, cc-mcp and penalized."""
     policy: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
     """The optimal policy that `cmcts solve TASK --policy FILE` wrote, for planner exact."""
 
@@ -169,9 +171,13 @@ def choose(task: Task, options: PlannerOptions) -> Choice:
     if name == "frontier":
         if options.penalty is not None:
             raise InvalidInput("expected --penalty with planner penalized alone, got it with frontier")
+        if options.exploration is not None:
+            raise InvalidInput(
+                "expected --exploration with another planner than frontier, whose columns have their own"
+            )
         return _frontier_choice(task, folder, options)
     budget = task.budget if options.budget is None else options.budget
-    planner, note = make_planner(task, name, options.critic, options.penalty)
+    planner, note = make_planner(task, name, options.critic, options.penalty, options.exploration)
     return Choice(name, planner, budget, "episode" if name == "cmcts" else None, note)
 
 
@@ -181,7 +187,7 @@ def _exact_choice(task: Task, options: PlannerOptions) -> Choice:
     if options.policy is None:
         name = task.source or task.name
         raise InvalidInput(f"expected --policy FILE, which `cmcts solve {name} --policy FILE` writes, got none")
-    for option in ("budget", "keep", "share", "critic", "penalty", "iterations", "seconds"):
+    for option in ("budget", "keep", "share", "critic", "penalty", "exploration", "iterations", "seconds"):
         if (value := getattr(options, option)) is not None:
             raise InvalidInput(
                 f"expected --policy alone: the budget it was solved for is in it, got --{option} {value}"
@@ -239,10 +245,19 @@ def _at_most(share: float | None) -> str:
 
 
 def make_planner(
-    task: Task, name: PlannerName, critic: Path | None = None, penalty: float | None = None
+    task: Task,
+    name: PlannerName,
+    critic: Path | None = None,
+    penalty: float | None = None,
+    exploration: float | None = None,
 ) -> ChosenPlanner:
-    """A planner with the task's own settings."""
+    """A planner with the task's own settings, or its critic's, but for an exploration that is named."""
+    from dataclasses import replace
+
     from cmcts.planning.planners import CCMCP, CMCTS, PenalizedMCTS
+
+    def wide(search: SearchSettings) -> SearchSettings:
+        return search if exploration is None else replace(search, exploration=exploration)
 
     if critic is not None and name != "cmcts":
         raise InvalidInput(f"expected --critic with planner cmcts alone, got it with {name}")
@@ -250,13 +265,13 @@ def make_planner(
         raise InvalidInput(f"expected --penalty with planner penalized alone, got it with {name}")
     if name == "cmcts":
         chosen = default_critic(task, critic)
-        planner: Planner = CMCTS(task.model, chosen.critic, chosen.search, chosen.pruning)
+        planner: Planner = CMCTS(task.model, chosen.critic, wide(chosen.search), chosen.pruning)
         return ChosenPlanner(planner, f"critic: {chosen.origin}")
     if name == "cc-mcp":
-        tuned = CCMCP(task.model, task.search, task.ccmcp_settings, cost_scale=task.cost_scale or ())
+        tuned = CCMCP(task.model, wide(task.search), task.ccmcp_settings, cost_scale=task.cost_scale or ())
         return ChosenPlanner(tuned, "lambda is tuned during the search")
     multipliers = [task.penalty if penalty is None else penalty] * task.model.cost_count
-    return ChosenPlanner(PenalizedMCTS(task.model, multipliers, task.search), f"lambda is {multipliers[0]:g}")
+    return ChosenPlanner(PenalizedMCTS(task.model, multipliers, wide(task.search)), f"lambda is {multipliers[0]:g}")
 
 
 def compile_first(task: Task, planners: Sequence[Planner], budget: tuple[float, ...]) -> None:

@@ -138,11 +138,11 @@ class Train:
             policy = Frontier.of(bundle, task.model).nearest(task.budget)
         costs = ", ".join(
             f"{mean:.3f} (at most {bound:.3f})"
-            for mean, bound in zip(policy.costs.mean(axis=0), policy.cost_bounds, strict=True)
+            for mean, bound in zip(policy.cost_means, policy.cost_bounds, strict=True)
         )
         low, high = policy.reward_interval
         say(
-            f"frontier of {len(bundle.columns)} columns, on fresh episodes: reward {policy.rewards.mean():.2f} "
+            f"frontier of {len(bundle.columns)} columns, on fresh episodes: reward {policy.reward_mean:.2f} "
             f"({low:.2f} to {high:.2f}), mean cost {costs}: {policy.describe()}"
         )
         for warning in caught:

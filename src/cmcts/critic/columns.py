@@ -3,7 +3,7 @@
 A column is a planner with its settings, measured in the training world. Every episode is kept, so that any budget and
 any share of episodes over it can be asked for later. Episodes come twice: `chosen` ones told which columns are worth
 keeping, and which of them to mix for a budget; `confirmed` ones, on worlds that took no part in any choice, say how
-much of each, and are what is reported.
+much of each, and are what is reported: more of them where more must be known.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _numbers(values: Sequence[float]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What episodes earned and paid: rewards [N] and costs [N, M], discounted; row i is one world for all columns."""
+    """What episodes earned and paid: rewards [N] and costs [N, M], discounted."""
 
     rewards: NDArray[np.float64]
     costs: NDArray[np.float64]
@@ -104,7 +104,7 @@ def to_arrays(columns: Sequence[Column]) -> dict[str, NDArray[Any]]:
 
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]], cost_count: int) -> tuple[Column, ...]:
-    """The columns of named arrays, all of `cost_count` constraints, each kind of episodes as many for every column."""
+    """The columns of named arrays, all of `cost_count` constraints."""
     expect(SETTINGS in arrays and arrays[SETTINGS].dtype == np.uint8, f"an array {SETTINGS} of bytes", sorted(arrays))
     raw = json_settings.parse(arrays[SETTINGS].tobytes())
     expect(isinstance(raw, list) and len(raw) >= 1, "settings of one column or more", raw)
@@ -123,7 +123,4 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], cost_count: int) -> tuple[Co
         counts = {len(column.settings.prices), column.chosen.costs.shape[1], column.confirmed.costs.shape[1]}
         expect(counts == {cost_count}, f"column {k} of {cost_count} constraints", sorted(counts))
         columns.append(column)
-    for kind in ("chosen", "confirmed"):
-        lengths = {len(getattr(column, kind)) for column in columns}
-        expect(len(lengths) == 1, f"as many {kind} episodes of every column", sorted(lengths))
     return tuple(columns)

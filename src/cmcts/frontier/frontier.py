@@ -26,7 +26,7 @@ from cmcts.critic.columns import Column, ColumnSettings
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
 from cmcts.errors import InvalidInput, expect
 from cmcts.exact.column_generation import InfeasibleBudget
-from cmcts.frontier.mixture import Floats, Limits, Mixed, best_mixture, least_bounds
+from cmcts.frontier.mixture import Floats, Limits, Mixed, best_mixture
 from cmcts.frontier.policy import MixedPolicy
 from cmcts.frontier.settings import KEEPS, Keep
 from cmcts.model.interface import Model
@@ -114,7 +114,7 @@ class Frontier:
             limits = self.model.validate_costs(self.budget if budget is None else budget, "budget")
             warnings.warn(f"{error}; the thriftiest column is used", BudgetWarning, stacklevel=2)
             rows = self._rows("confirmed", limits, share, range(len(self.columns)))
-            over = (rows.used.mean(axis=1) - rows.limits) / np.append(self._scale, 1.0)[: len(rows.limits)]
+            over = (rows.used - rows.limits) / np.append(self._scale, 1.0)[: len(rows.limits)]
             weights = np.zeros(len(self.columns))
             weights[int(np.argmin(over.max(axis=1)))] = 1.0
             return self._policy(Mixed(weights, np.zeros(len(rows.limits))), limits, keep, share)
@@ -131,7 +131,7 @@ class Frontier:
     @property
     def least_costs(self) -> Floats:
         """[M] the least budgets that some column is sure to keep, each by itself."""
-        return least_bounds(self._rows("confirmed", np.zeros(len(self.budget)), None, range(len(self.columns))))
+        return self._rows("confirmed", np.zeros(len(self.budget)), None, range(len(self.columns))).least()
 
     @property
     def largest_costs(self) -> Floats:
@@ -147,7 +147,7 @@ class Frontier:
 
     def _mixed(self, kind: str, limits: Floats, share: float | None, support: Sequence[int]) -> Mixed:
         """The best mixture of the columns in `support` by one kind of episodes, with a weight for every column."""
-        rewards = np.stack([getattr(self.columns[k], kind).rewards for k in support])
+        rewards = np.array([getattr(self.columns[k], kind).rewards.mean() for k in support])
         mixed = best_mixture(rewards, self._rows(kind, limits, share, support))
         weights = np.zeros(len(self.columns))
         weights[np.asarray(support, int)] = mixed.weights

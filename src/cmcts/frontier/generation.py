@@ -2,16 +2,17 @@
 
     the ends      no price at all; guarded by the critic, and by immediate costs alone, at the task's budget and at 0
     bracket       prices that rise until some column keeps the smallest budget of a ladder
+    search        more or less exploration, and more simulations a decision, where that pays
     bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
-    search        the same with more simulations a decision, as long as that pays
     guards        the critic at the task's budget, with and without the price that suits; at every budget of the ladder
                   where the planning model is not known to be right
     until no new column improves the curve, or there are enough
-    confirm       those that some budget wants, on worlds that took no part in the choice
+    confirm       those that some budget wants, on worlds that took no part in the choice; most often those whose
+                  costs leave the mixture's in doubt
 
-A new column is screened on few episodes, and measured on more only if even a lucky reading of them would improve the
-curve somewhere. Every measurement is a stage of the run: a function of the settings and of earlier ones, written when
-it is done, so that a killed run resumes bit for bit.
+A new column is screened on few episodes, and left alone unless a lucky reading of them would improve the curve
+somewhere; those that some budget of the ladder then wants are measured on more. Every measurement is a stage of the
+run: a function of the settings and of earlier ones, written when it is done, so that a killed run resumes bit for bit.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from cmcts.evaluation.episodes import Episodes, run_episodes
 from cmcts.evaluation.statistics import standard_error
 from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.frontier.frontier import planner_of
-from cmcts.frontier.mixture import CONFIDENCE, Limits, Mixed, best_mixture, upper_bounds
+from cmcts.frontier.mixture import CONFIDENCE, Limits, Mixed, best_mixture
 from cmcts.frontier.settings import FrontierSettings
 from cmcts.random import stage_seed
 from cmcts.search.pruning import PruningSettings
@@ -43,7 +44,7 @@ Floats = NDArray[np.float64]
 CHOOSE, CONFIRM = 11, 12
 SHARES_OF_BUDGET = (0.25, 0.5, 1.0, 2.0, 4.0)
 SHARES_OF_RECKLESS_COST = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
-SAME_BUDGET, SAME_PRICE = 1.2, 1.04  # budgets and prices closer than this, as a ratio, are not told apart
+SAME_BUDGET, SAME_PRICE = 1.2, 1.1  # budgets and prices closer than this, as a ratio, are not told apart
 PRICE_RISES = 6  # by PRICE_FACTOR each, to find the frugal end
 PRICE_FACTOR = 4.0
 PRICES_OFF_MODEL = (1.0, 0.75, 0.5, 0.25, 1.5)  # a model that misjudges costs wants another price than the world's
@@ -130,11 +131,8 @@ class _Generator:
                 self.add(self.guarded("critic", budget, nothing))
             self.add(self.guarded("immediate", budget, nothing))
         self.bracket(reckless)
+        self.choose_search()
         self.bisect()
-        for factor in self.settings.search_factors[1:]:
-            if not self.more_search_pays(factor):
-                break
-            self.bisect()
         if self.guard is not None:
             # Where the planner's model is right, a price does all that a guard can; where it is wrong, only the critic
             # knows, and what suits one budget need not suit another.
@@ -142,7 +140,8 @@ class _Generator:
                 self.add(self.guarded("critic", budget, nothing))
                 if (mixed := self.mixture(budget)) is not None and mixed.prices.any():
                     self.add(self.guarded("critic", budget, mixed.prices))
-        return self.confirmed(self.wanted())
+        self.measure_used()
+        return self.confirmed(self.thinned(self.used()))
 
     @property
     def room(self) -> bool:
@@ -158,7 +157,7 @@ class _Generator:
         return ColumnSettings(tuple(prices.tolist()), search, kind, tuple(budget.tolist()), pruning)
 
     def add(self, column: ColumnSettings) -> _Candidate | None:
-        """Screen a column, and measure it if it can matter; the same one is not tried twice; None without room."""
+        """Screen a column and see whether it can matter; the same one is not tried twice; None without room."""
         for candidate in self.tried:
             if candidate.settings == column:
                 return candidate
@@ -168,9 +167,13 @@ class _Generator:
         candidate = _Candidate(column, self.measure("screen", k, column, 0, self.settings.screening_episodes))
         candidate.alive = not self.tried or (self.can_matter(candidate) and not self.is_twin(candidate))
         self.tried.append(candidate)
-        more = self.settings.choosing_episodes - self.settings.screening_episodes
-        if candidate.alive and more > 0:
-            rest = self.measure("choose", k, column, self.settings.screening_episodes, max(2, more))
+        return candidate
+
+    def measure_well(self, candidate: _Candidate) -> _Candidate:
+        """The same column after all the episodes that choices are made by."""
+        done, more = len(candidate.sample), self.settings.choosing_episodes - len(candidate.sample)
+        if more > 0:
+            rest = self.measure("choose", self.tried.index(candidate), candidate.settings, done, max(2, more))
             candidate.sample = _joined(candidate.sample, rest)
         return candidate
 
@@ -178,8 +181,8 @@ class _Generator:
         """Play episodes of a column in the training world, or read what an earlier life of the run has played."""
         more = f" {block}" if block else ""
         file = f"columns/{phase}-{k:03d}{more.replace(' ', '-')}.safetensors"
-        seed = stage_seed(self.seed, CONFIRM if phase == "confirm" else CHOOSE)
-
+        # Columns are compared on the same worlds, and confirmed each on its own, so that their errors are unrelated.
+        seed = stage_seed(self.seed, CONFIRM, k) if phase == "confirm" else stage_seed(self.seed, CHOOSE)
         critic = None if self.guard is None else self.guard.critic
 
         def compute() -> dict[str, Any]:
@@ -205,9 +208,9 @@ class _Generator:
         """The best mixture of what is alive, by measured means; None if none keeps the budget."""
         alive = [candidate for candidate in self.tried if candidate.alive] + ([extra] if extra else [])
         rewards = np.array([candidate.reward for candidate in alive])
-        used = np.stack([candidate.costs for candidate in alive])
+        rows = Limits.of([candidate.sample for candidate in alive], budget)
         try:
-            return best_mixture(rewards[:, None], Limits(used[:, None, :], budget), confidence=None)
+            return best_mixture(rewards, rows, confidence=None)
         except InfeasibleBudget:
             return None
 
@@ -254,35 +257,70 @@ class _Generator:
             least, price = costs, price * PRICE_FACTOR
 
     def bisect(self) -> None:
-        """Add columns at the program's own prices, until it names none that is new."""
+        """Add columns at the program's own prices, and measure those that it uses well, until it names none anew."""
         while self.room and (prices := self.untried_prices()):
             for price in prices:
                 self.add(self.priced(price))
+            self.measure_used()
 
-    def more_search_pays(self, factor: int) -> bool:
-        """Whether so many times the task's simulations leave more, after paying, at the prices of two budgets.
+    def measure_used(self) -> None:
+        """Measure well what the program uses for some budget of the ladder: a few lucky episodes win no place."""
+        enough = self.settings.choosing_episodes
+        while rough := [self.tried[k] for k in self.used() if len(self.tried[k].sample) < enough]:
+            for candidate in rough:
+                self.measure_well(candidate)
+
+    def used(self) -> list[int]:
+        """The columns that the program uses for some budget of the ladder or between, with or without a margin."""
+        used: set[int] = set()
+        alive = [k for k, candidate in enumerate(self.tried) if candidate.alive]
+        rewards = np.array([self.tried[k].reward for k in alive])
+        samples = [self.tried[k].sample for k in alive]
+        between = [(a + b) / 2 for a, b in pairwise(self.ladder)]
+        for budget in [*self.ladder, *between]:
+            for confidence in (None, CONFIDENCE):
+                try:
+                    mixed = best_mixture(rewards, Limits.of(samples, budget), confidence)
+                except InfeasibleBudget:
+                    continue
+                used |= {alive[i] for i in np.flatnonzero(mixed.weights > 0.01)}
+        thriftiest = np.argmin([self.tried[k].costs for k in alive], axis=0)
+        return sorted(used | {alive[i] for i in thriftiest.tolist()} | {alive[int(np.argmax(rewards))]})
+
+    def choose_search(self) -> None:
+        """Take more or less exploration, then more simulations a decision, where that pays.
 
         Not where the planning model may be wrong: more search finds more of what is not there.
         """
         if not self.task.model_is_exact:
-            return False
-        longer = replace(self.search, iterations=factor * self.task.search.iterations)
+            return
+        mixtures = [self.mixture(budget) for budget in (self.budget, 2.0 * self.budget)]
+        prices = _distinct([mixed.prices for mixed in mixtures if mixed is not None and mixed.prices.any()])
+        first = self.search
+        if first.exploration is None:
+            for share in self.settings.exploration_factors:
+                if self.pays(replace(first, relative_exploration=share * first.relative_exploration), prices):
+                    break
+        for factor in self.settings.search_factors[1:]:
+            if not self.pays(replace(self.search, iterations=factor * self.task.search.iterations), prices):
+                break
+        if self.search != first:
+            self.add(self.priced(np.zeros(len(self.budget))))
+
+    def pays(self, search: SearchSettings, prices: list[Floats]) -> bool:
+        """Search like this from now on if that leaves more, after paying these prices."""
         gains = []
-        for budget in (self.budget, 2.0 * self.budget):
-            mixed = self.mixture(budget)
-            if mixed is None or not mixed.prices.any():
-                continue
-            before = self.add(self.priced(mixed.prices))
-            after = self.add(ColumnSettings(tuple(mixed.prices.tolist()), longer))
+        for price in prices:
+            before = self.add(self.priced(price))
+            after = self.add(ColumnSettings(tuple(price.tolist()), search))
             if before is None or after is None:
                 continue
-            rows = min(len(before.sample), len(after.sample))
-            saved = (before.sample.costs[:rows] - after.sample.costs[:rows]) @ mixed.prices
-            gains.append(after.sample.rewards[:rows] - before.sample.rewards[:rows] + saved)
-        pays = bool(gains) and np.concatenate(gains).mean() > standard_error(np.concatenate(gains))
+            one, other = self.measure_well(before).sample, self.measure_well(after).sample
+            gains.append(other.rewards - one.rewards + (one.costs - other.costs) @ price)
+        pays = bool(gains) and bool(np.concatenate(gains).mean() > standard_error(np.concatenate(gains)))
         if pays:
-            self.search = longer
-        return bool(pays)
+            self.search = search
+        return pays
 
     def untried_prices(self) -> list[Floats]:
         """The program's prices for the budgets of the ladder, the task's own first, that no column was tried at."""
@@ -297,24 +335,6 @@ class _Generator:
                 if not any(_close(price, other, SAME_PRICE) for other in known + found):
                     found.append(price)
         return found
-
-    def wanted(self) -> list[int]:
-        """The columns that some budget wants, with or without a margin, and the thriftiest of each constraint."""
-        wanted: set[int] = set()
-        alive = [k for k, candidate in enumerate(self.tried) if candidate.alive]
-        rewards = np.stack([self.tried[k].sample.rewards for k in alive])
-        used = np.stack([self.tried[k].sample.costs for k in alive])
-        between = [(a + b) / 2 for a, b in pairwise(self.ladder)]
-        for budget in [*self.ladder, *between]:
-            for confidence in (None, CONFIDENCE):
-                try:
-                    mixed = best_mixture(rewards, Limits(used, budget), confidence)
-                except InfeasibleBudget:
-                    continue
-                wanted |= {alive[i] for i in np.flatnonzero(mixed.weights > 0.01)}
-        wanted |= {alive[i] for i in np.argmin(used.mean(axis=1), axis=0).tolist()}
-        wanted.add(alive[int(np.argmax(rewards.mean(axis=1)))])
-        return self.thinned(sorted(wanted))
 
     def thinned(self, wanted: list[int]) -> list[int]:
         """Leave out, one by one, columns that the others replace at a loss that is less than noise."""
@@ -339,12 +359,17 @@ class _Generator:
         return wanted
 
     def confirmed(self, wanted: list[int]) -> tuple[Column, ...]:
-        """The columns with episodes on fresh worlds: as many as it takes to know the task's budget is kept."""
+        """The columns with episodes on fresh worlds, as many as it takes to know that budgets like the task's are kept.
+
+        They are played in blocks, the next one always by the column whose cost leaves the most doubt.
+        """
         samples = {k: self.confirm(k, 0) for k in wanted}
-        for block in range(1, CONFIRMING_BLOCKS):
-            if self.margin([samples[k] for k in wanted]) <= self.settings.margin:
+        blocks = dict.fromkeys(wanted, 1)
+        for _ in range((CONFIRMING_BLOCKS - 1) * len(wanted)):
+            if (k := self.most_doubtful(samples)) is None:
                 break
-            samples = {k: _joined(samples[k], self.confirm(k, block)) for k in wanted}
+            samples[k] = _joined(samples[k], self.confirm(k, blocks[k]))
+            blocks[k] += 1
         return tuple(Column(self.tried[k].settings, self.tried[k].sample, samples[k]) for k in wanted)
 
     def confirm(self, k: int, block: int) -> Sample:
@@ -352,20 +377,28 @@ class _Generator:
         episodes = self.settings.confirming_episodes
         return self.measure("confirm", k, self.tried[k].settings, block * episodes, episodes, block)
 
-    def margin(self, samples: list[Sample]) -> float:
-        """What the task's budget must leave unspent to be kept for sure, as a share of it; 0 if it cannot be kept.
+    def most_doubtful(self, samples: dict[int, Sample]) -> int | None:
+        """The column of which more episodes help most, at the budget that has to leave the largest share unspent.
 
-        Of a budget of 0 nothing can be left: there it is the middle of the ladder that counts.
+        None if no such share exceeds the settings' margin. Of a budget of 0 nothing can be left unspent: there it is
+        the middle of the ladder that counts.
         """
-        budget = self.budget if self.budget.any() else self.ladder[len(self.ladder) // 2]
-        rewards, rows = np.stack([sample.rewards for sample in samples]), Limits.of(samples, budget, None)
-        try:
-            weights = best_mixture(rewards, rows).weights
-        except InfeasibleBudget:
-            return 0.0
-        mixed = np.tensordot(weights, rows.used, axes=1)
-        spare = upper_bounds(mixed[None])[0] - mixed.mean(axis=0)
-        return float((spare / np.maximum(budget, 1e-3 * self.scale)).max())
+        own = self.budget if self.budget.any() else self.ladder[len(self.ladder) // 2]
+        rewards = np.array([sample.rewards.mean() for sample in samples.values()])
+        found, largest = None, self.settings.margin
+        for budget in (own, own / 2, 2 * own):
+            rows = Limits.of(list(samples.values()), budget)
+            try:
+                weights = best_mixture(rewards, rows).weights
+            except InfeasibleBudget:
+                continue
+            shares = rows.margins(weights) / np.maximum(budget, 1e-3 * self.scale)
+            if shares.max() > largest:
+                largest, m = float(shares.max()), int(shares.argmax())
+                counts = np.array([len(sample) for sample in samples.values()])
+                saved = (weights * rows.errors[:, m]) ** 2 / (counts + self.settings.confirming_episodes)
+                found = list(samples)[int(saved.argmax())]
+        return found
 
 
 def _joined(one: Sample, other: Sample) -> Sample:

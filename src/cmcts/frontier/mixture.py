@@ -9,12 +9,13 @@ which is the constrained MDP itself if the policies are all there are. `chance` 
 where P_k is the share of policy k's episodes that cost more than the budget.
 
 V and P are means over episodes, and a program that sees a policy's cost too low will buy much of it. So the limits are
-lowered until the one-sided upper confidence bound of the mixture's own mean cost keeps the budget. All policies were
-measured on the same worlds: the mixture has one cost a world, sum_k w_k c_k, and its standard error is theirs.
+lowered until the one-sided upper confidence bound of the mixture's own mean cost keeps the budget. Policies are
+confirmed on worlds of their own, so the squares of their standard errors add up, weighed by w_k^2.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,19 +36,36 @@ _ROUNDS = 100
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Rows of the program: what is limited, episode by episode, and to what on average."""
+    """Rows of the program: what policies use of what is limited, how well that is known, and the limits."""
 
-    used: Floats  # [K, N, L] of policy k, in world i, of limit l
+    used: Floats  # [K, L] by policy k of limit l, on average
+    errors: Floats  # [K, L] standard errors of these
+    episodes: int  # of the policy that was played the least
     limits: Floats  # [L]
 
     @classmethod
-    def of(cls, samples: list[Sample], budget: Floats, share: float | None) -> Limits:
+    def of(cls, samples: Sequence[Sample], budget: Floats, share: float | None = None) -> Limits:
         """The mean costs within the budget and, with a share, at most that share of the episodes over it."""
-        used = np.stack([sample.costs for sample in samples])
-        if share is None:
-            return cls(used, budget)
-        over = (used > budget + OVERSPENT).any(axis=2, keepdims=True)
-        return cls(np.concatenate([used, over], axis=2), np.append(budget, share))
+        rows = [sample.costs for sample in samples]
+        limits = budget
+        if share is not None:
+            over = [(costs > budget + OVERSPENT).any(axis=1, keepdims=True) for costs in rows]
+            rows = [np.concatenate([costs, one], axis=1) for costs, one in zip(rows, over, strict=True)]
+            limits = np.append(budget, share)
+        return cls(
+            np.stack([costs.mean(axis=0) for costs in rows]),
+            np.stack([costs.std(axis=0, ddof=1) / np.sqrt(len(costs)) for costs in rows]),
+            min(len(costs) for costs in rows),
+            limits,
+        )
+
+    def margins(self, weights: Floats, confidence: float | None = CONFIDENCE) -> Floats:
+        """[L] how far above its mean the upper confidence bound of a mixture lies."""
+        return quantile(confidence, self.episodes) * np.sqrt(weights**2 @ self.errors**2)
+
+    def least(self, confidence: float | None = CONFIDENCE) -> Floats:
+        """[L] the least limit that some policy is sure to keep, each by itself."""
+        return np.asarray((self.used + quantile(confidence, self.episodes) * self.errors).min(axis=0))
 
 
 class Mixed(NamedTuple):
@@ -58,43 +76,26 @@ class Mixed(NamedTuple):
 
 
 def best_mixture(rewards: Floats, rows: Limits, confidence: float | None = CONFIDENCE) -> Mixed:
-    """The best mixture of policies that earned `rewards` [K, N]; without confidence, the measured means are believed.
+    """The best mixture of policies of mean `rewards` [K]; without confidence, the measured means are believed.
 
     `InfeasibleBudget` names what the thriftiest mixture would need.
     """
-    means, mean_rewards = rows.used.mean(axis=1), rewards.mean(axis=1)
-    quantile = 0.0 if confidence is None else _quantile(confidence, rewards.shape[1])
     margin = np.zeros(len(rows.limits))
     for _ in range(_ROUNDS):
-        mixed = _program(mean_rewards, means, rows.limits - margin)
+        mixed = _program(rewards, rows.used, rows.limits - margin)
         if mixed is None:
             break
-        if confidence is None:
-            return mixed
-        needed = quantile * _errors(rows.used, mixed.weights)
+        needed = rows.margins(mixed.weights, confidence)
         if (needed <= margin + _ROUNDING * (1.0 + rows.limits)).all():
             return mixed
         margin = np.maximum(margin, needed)
-    least = least_bounds(rows, confidence)
+    least = rows.least(confidence)
     text = ", ".join(f"{value:.4g}" for value in least)
     raise InfeasibleBudget(
         f"expected a budget that some mixture of the columns is sure to keep, got {rows.limits.tolist()}: each limit "
         f"by itself needs at least {text}",
         least,
     )
-
-
-def least_bounds(rows: Limits, confidence: float | None = CONFIDENCE) -> Floats:
-    """[L] the least limit that some policy is sure to keep, each by itself."""
-    return np.asarray(upper_bounds(rows.used, confidence).min(axis=0))
-
-
-def upper_bounds(used: Floats, confidence: float | None = CONFIDENCE) -> Floats:
-    """[K, L] one-sided upper confidence bounds of the means of [K, N, L]."""
-    if confidence is None:
-        return np.asarray(used.mean(axis=1))
-    errors = used.std(axis=1, ddof=1) / np.sqrt(used.shape[1])
-    return np.asarray(used.mean(axis=1) + _quantile(confidence, used.shape[1]) * errors)
 
 
 def _program(rewards: Floats, used: Floats, limits: Floats) -> Mixed | None:
@@ -111,13 +112,8 @@ def _program(rewards: Floats, used: Floats, limits: Floats) -> Mixed | None:
     return Mixed(weights / weights.sum(), np.maximum(0.0, -result.ineqlin.marginals))
 
 
-def _errors(used: Floats, weights: Floats) -> Floats:
-    """[L] standard errors of what the mixture uses, which is sum_k w_k used_k in every world."""
-    mixed = np.tensordot(weights, used, axes=1)
-    return np.asarray(mixed.std(axis=0, ddof=1) / np.sqrt(len(mixed)))
-
-
-def _quantile(confidence: float, episodes: int) -> float:
+def quantile(confidence: float | None, episodes: int) -> float:
+    """Standard errors from a mean of so many episodes to its one-sided confidence bound; 0 without confidence."""
     from scipy.stats import t
 
-    return float(t.ppf(confidence, episodes - 1))
+    return 0.0 if confidence is None else float(t.ppf(confidence, episodes - 1))

@@ -15,8 +15,8 @@ from cmcts.compilation.content import uncompiled
 from cmcts.critic.columns import Column
 from cmcts.errors import InvalidInput, expect
 from cmcts.evaluation.episodes import OVERSPENT
-from cmcts.evaluation.statistics import Interval, mean_interval
-from cmcts.frontier.mixture import CONFIDENCE, Floats, upper_bounds
+from cmcts.evaluation.statistics import CONFIDENCE, Interval, standard_error
+from cmcts.frontier.mixture import Floats, Limits, quantile
 from cmcts.frontier.settings import Keep
 from cmcts.model.interface import Model
 from cmcts.planning.agent import Agent
@@ -92,14 +92,14 @@ class MixedPolicy:
         return agent.act(state)
 
     @property
-    def rewards(self) -> Floats:
-        """[N] what the mixture earned on each confirming world, on average over its draw."""
-        return np.asarray(sum(w * c.confirmed.rewards for w, c in zip(self.weights, self.columns, strict=True)))
+    def reward_mean(self) -> float:
+        """What the mixture earns, by its columns' confirming episodes."""
+        return float(self.weights @ np.array([column.confirmed.rewards.mean() for column in self.columns]))
 
     @property
-    def costs(self) -> Floats:
-        """[N, M] what it cost there."""
-        return np.asarray(sum(w * c.confirmed.costs for w, c in zip(self.weights, self.columns, strict=True)))
+    def cost_means(self) -> Floats:
+        """[M] what it costs there."""
+        return np.asarray(self.weights @ self._rows.used)
 
     @property
     def over_budget(self) -> float:
@@ -110,12 +110,18 @@ class MixedPolicy:
     @property
     def reward_interval(self) -> Interval:
         """Where the true mean reward lies, at 95 %, in the training world."""
-        return mean_interval(self.rewards)
+        errors = np.array([standard_error(column.confirmed.rewards) for column in self.columns])
+        reach = quantile(0.5 + CONFIDENCE / 2, self._rows.episodes) * float(np.sqrt(self.weights**2 @ errors**2))
+        return Interval(self.reward_mean - reach, self.reward_mean + reach)
 
     @property
     def cost_bounds(self) -> Floats:
         """[M] one-sided upper confidence bounds of the mean costs in the training world."""
-        return np.asarray(upper_bounds(self.costs[None], CONFIDENCE)[0])
+        return np.asarray(self.cost_means + self._rows.margins(self.weights))
+
+    @property
+    def _rows(self) -> Limits:
+        return Limits.of([column.confirmed for column in self.columns], self.budget)
 
     @property
     def kept(self) -> bool:

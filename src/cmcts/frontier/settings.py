@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -20,21 +21,26 @@ class FrontierSettings:
     search_factors: tuple[int, ...] = (1, 4)
     """Multiples of the task's own simulations a decision, smallest first, for columns that have a price and no critic:
     a larger one is used if it pays."""
+    exploration_factors: tuple[float, ...] = (2.0, 0.5)
+    """Multiples of the search's relative exploration that are tried for the same columns; the first that pays is used.
+    A search with an absolute exploration keeps it."""
     screening_episodes: int = 80
     """Episodes that show whether a column can matter at all."""
     choosing_episodes: int = 400
     """Episodes, with those, of every column that can: they say which columns are kept, and which to mix."""
-    confirming_episodes: int = 600
+    confirming_episodes: int = 400
     """Episodes on fresh worlds of every column that is kept: they say how much of each."""
-    margin: float = 0.04
-    """As many more are played, up to four times as many, until the task's budget is kept with a margin of at most this
-    share of it."""
+    margin: float = 0.02
+    """Blocks of as many more are played, up to three for every column, until the task's budget, half of it and twice
+    as much are kept with a margin of at most this share."""
 
     def __post_init__(self) -> None:
         expect(isinstance(self.columns, int) and self.columns >= 0, "columns >= 0", self.columns)
         rising = self.search_factors == tuple(sorted(set(self.search_factors)))
         sound = len(self.search_factors) >= 1 and self.search_factors[0] >= 1 and rising
         expect(sound, "search_factors >= 1, smallest first", self.search_factors)
+        wide = all(share > 0 and math.isfinite(share) for share in self.exploration_factors)
+        expect(wide, "exploration_factors > 0", self.exploration_factors)
         for name in ("screening_episodes", "choosing_episodes", "confirming_episodes"):
             count = getattr(self, name)
             expect(isinstance(count, int) and count >= 2, f"{name} >= 2", count)

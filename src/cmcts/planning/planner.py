@@ -147,10 +147,12 @@ class Planner:
     def _rules(self) -> Rules:
         search, pruning = self.search, self.pruning or PruningSettings()
         guarded = search.guarded_rollouts and self.pruning is not None
+        width = search.exploration
         return Rules(
             # A whole number would be another type to Numba, and another compilation.
             discount=float(search.discount),
-            exploration=float(search.exploration * search.reward_scale),
+            exploration=float(search.relative_exploration if width is None else width * search.reward_scale),
+            relative_exploration=width is None,
             horizon=search.horizon,
             own_rollout=search.rollout == "directed" and self.model.has_rollout_action,
             thrifty_rollout=search.thrifty_rollouts or guarded,

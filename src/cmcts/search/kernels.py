@@ -49,6 +49,7 @@ class Rules(NamedTuple):
 
     discount: float  # of the reward; those of the costs are in the workspace
     exploration: float
+    relative_exploration: bool  # in units of a node's own spread of returns, else of reward
     horizon: int
     own_rollout: bool  # follow the model's rollout_action, else uniform over the legal actions
     thrifty_rollout: bool  # rollouts refuse steps that exceed what is left of the budget
@@ -94,8 +95,29 @@ def scalarised(tree, node, action, prices):
 
 
 @kernel
+def note_return(tree, node, depth, value, multipliers, work):
+    """Count a penalised return from `node` on, of `value` and `work.rollout_costs`, into its mean and variance."""
+    for m in range(multipliers.shape[0]):
+        value -= multipliers[m] * work.price_growth[depth, m] * work.rollout_costs[m]
+    gap = value - tree.return_mean[node]
+    tree.return_mean[node] += gap / tree.visits[node]
+    tree.return_squares[node] += gap * (value - tree.return_mean[node])
+
+
+@kernel
+def spread(tree, node):
+    """The standard deviation of the returns seen from `node`; 1 if all were alike, for then any width will do."""
+    squares = tree.return_squares[node]
+    return math.sqrt(squares / tree.visits[node]) if squares > 0.0 else 1.0
+
+
+@kernel
 def uct_action(tree, node, prices, rules, rng):
-    """The action to descend by: an untried one at random, else the largest Q_lambda + k sqrt(log(N + 1) / n)."""
+    """The action to descend by: an untried one at random, else the one with the largest score.
+
+    With an absolute k that is UCT's, Q_lambda + k sqrt(log(N + 1) / n). With a relative one it is
+    Q_lambda + k sigma sqrt(sqrt(N + 1) / n), where sigma is the standard deviation of the returns seen from this node.
+    """
     actions = tree.action_visits.shape[1]
     untried = 0
     for action in range(actions):
@@ -108,12 +130,15 @@ def uct_action(tree, node, prices, rules, rng):
                 if skip == 0:
                     return action
                 skip -= 1
-    log_visits = math.log(tree.visits[node] + 1.0)
+    if rules.relative_exploration:
+        width, growth = rules.exploration * spread(tree, node), math.sqrt(tree.visits[node] + 1.0)
+    else:
+        width, growth = rules.exploration, math.log(tree.visits[node] + 1.0)
     best, best_score = 0, -math.inf
     for action in range(actions):
         visits = tree.action_visits[node, action]
         if visits > 0:
-            score = scalarised(tree, node, action, prices) + rules.exploration * math.sqrt(log_visits / visits)
+            score = scalarised(tree, node, action, prices) + width * math.sqrt(growth / visits)
             if score > best_score:
                 best, best_score = action, score
     return best
@@ -343,7 +368,7 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
 
 
 @kernel
-def backup(tree, depth, value, rules, work):
+def backup(tree, depth, value, multipliers, rules, work):
     """BACKPROPAGATION. Average the sampled return, V = r + gamma V, and each cost's, into the path's actions."""
     constraints = work.costs.shape[0]
     for step in range(depth - 1, -1, -1):
@@ -357,6 +382,8 @@ def backup(tree, depth, value, rules, work):
             work.rollout_costs[m] = work.path_step_costs[step, m] + work.cost_discounts[1, m] * work.rollout_costs[m]
             column = action * constraints + m
             tree.cost_values[node, column] += (work.rollout_costs[m] - tree.cost_values[node, column]) / visits
+        if rules.relative_exploration:
+            note_return(tree, node, step, value, multipliers, work)
 
 
 @kernel
@@ -417,7 +444,9 @@ def simulate(model, params, critic, critic_params, tree, budget, multipliers, ru
             value += returned / rules.rollouts
             for m in range(budget.shape[0]):
                 work.rollout_costs[m] += work.spent[m] / rules.rollouts
-    backup(tree, depth, value, rules, work)
+    if leaf != NO_NODE and rules.relative_exploration:
+        note_return(tree, leaf, depth, value, multipliers, work)
+    backup(tree, depth, value, multipliers, rules, work)
 
 
 @entry_point

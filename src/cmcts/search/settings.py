@@ -26,8 +26,11 @@ class SearchSettings:
     an episode."""
     iterations: int = 1024
     """Simulations a decision, where a plan is told neither how many nor how long."""
-    exploration: float = 20.0
-    """k in the UCT score Q + k sqrt(log(N + 1) / n), in units of the reward scale; of the order of the rewards."""
+    exploration: float | None = None
+    """k in the UCT score Q + k sqrt(log(N + 1) / n), in units of the reward scale; None: relative_exploration says."""
+    relative_exploration: float = 1.0
+    """k in the score Q + k sigma sqrt(sqrt(N + 1) / n), where sigma is the spread of the returns seen from a node: the
+    same number suits rewards of every scale."""
     reward_scale: float = 1.0
     """What counts as a large reward: exploration and all multipliers that are searched for are in units of it, so that
     the same problem with rewards in cents is the same problem."""
@@ -61,7 +64,9 @@ class SearchSettings:
             expect(len(costs) >= 1 and all(0.0 < discount <= 1.0 for discount in costs), _COST_DISCOUNTS, costs)
         elif costs is not None:
             expect(0.0 < costs <= 1.0, _COST_DISCOUNTS, costs)
-        expect(self.exploration >= 0 and math.isfinite(self.exploration), "exploration >= 0", self.exploration)
+        for name in ("exploration", "relative_exploration"):
+            width = getattr(self, name)
+            expect(width is None or (width >= 0 and math.isfinite(width)), f"{name} >= 0", width)
         expect(self.reward_scale > 0 and math.isfinite(self.reward_scale), "reward_scale > 0", self.reward_scale)
         for name in ("iterations", "horizon", "rollouts", "cost_samples", "max_nodes"):
             value = getattr(self, name)

@@ -32,6 +32,8 @@ class Tree(NamedTuple):
     parent_action: NDArray[np.int32]  # [N]
     next_sibling: NDArray[np.int32]  # [N] next outcome of the same (parent, action), or NO_NODE
     visits: NDArray[np.int32]  # [N]
+    return_mean: NDArray[np.float64]  # [N] of the penalised returns seen from here
+    return_squares: NDArray[np.float64]  # [N] sum of their squared distances from the mean
     depth: NDArray[np.int32]  # [N]
     terminal: NDArray[np.bool_]  # [N]
     expanded: NDArray[np.bool_]  # [N]
@@ -62,6 +64,8 @@ def allocate(nodes: int, state_size: int, action_count: int, cost_count: int, *,
         parent_action=np.empty(n, np.int32),
         next_sibling=np.empty(n, np.int32),
         visits=np.empty(n, np.int32),
+        return_mean=np.empty(n),
+        return_squares=np.empty(n),
         depth=np.empty(n, np.int32),
         terminal=np.empty(n, np.bool_),
         expanded=np.empty(n, np.bool_),
@@ -99,6 +103,8 @@ def add_node(tree, state, parent, action, depth, terminal, reward, costs, path_c
     tree.parent[node] = parent
     tree.parent_action[node] = action
     tree.visits[node] = 0
+    tree.return_mean[node] = 0.0
+    tree.return_squares[node] = 0.0
     tree.depth[node] = depth
     tree.terminal[node] = terminal
     tree.expanded[node] = False

@@ -73,7 +73,6 @@ def rocksample_task(n: int, m: int, training_d0: float = 20.0) -> Task:
         training_world=partial(_rocksample_world, n=n, m=m, d0=training_d0),
         real_world=partial(_rocksample_world, n=n, m=m),
         budget=(1.0,),
-        search=SearchSettings(exploration=4.0),
         penalty=4.0,
         cost_scale=(1.0,),
         real_model=model if training_d0 == 20.0 else rocksample_model(n, m),
@@ -113,7 +112,6 @@ def energy_task(n: int, m: int) -> Task:
         training_world=world,
         real_world=world,
         budget=(1.0, 1.0),  # one measurement; the straight way out, before discounting
-        search=SearchSettings(exploration=4.0),
         penalty=4.0,
         cost_scale=(1.0, 1.0),
         real_model=model,
@@ -132,7 +130,7 @@ def safe_gridworld_task() -> Task:
         training_world=partial(_safe_gridworld_world, wind=0.25),
         real_world=partial(_safe_gridworld_world, wind=0.3),
         budget=(0.0,),
-        search=SearchSettings(exploration=50.0, horizon=32, guarded_rollouts=True, iterations=512),
+        search=SearchSettings(horizon=32, guarded_rollouts=True, iterations=512),
         penalty=30.0,
         cost_scale=(1.0,),
         real_model=safe_gridworld_model(0.3),
@@ -158,5 +156,5 @@ def random_task(kind: Kind, seed: int) -> Task:
         description=f"random {kind} problem number {seed}, {problem.cmdp.state_count} states",
         model=problem.model,
         budget=tuple(problem.budget.tolist()),
-        search=SearchSettings(discount=problem.discount, exploration=1.0, horizon=66),
+        search=SearchSettings(discount=problem.discount, horizon=66),
     )
