@@ -16,6 +16,7 @@ from cmcts import cli
 from cmcts.commands.planner_options import default_critic
 from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle
+from cmcts.critic.identity import model_digest
 from cmcts.errors import InvalidInput
 from cmcts.planning.planners import CMCTS
 from cmcts.search.pruning import PruningSettings
@@ -36,7 +37,7 @@ def sample_bundle(task="rocksample-5-7", hidden=(8, 6)):
     )
     return Bundle(
         task=task,
-        model_digest=bundles.model_digest(model),
+        model_digest=model_digest(model),
         feature_description=model.feature_description,
         layers=layers,
         cost_count=1,

@@ -10,8 +10,9 @@ import pytest
 import cmcts
 from cmcts.cli import main
 from cmcts.critic import bundle as bundles
-from cmcts.critic.bundle import Bundle, model_digest
+from cmcts.critic.bundle import Bundle
 from cmcts.critic.columns import Column, ColumnSettings, Sample
+from cmcts.critic.identity import model_digest
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 

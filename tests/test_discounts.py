@@ -9,6 +9,7 @@ import pytest
 
 from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle
+from cmcts.critic.identity import model_digest
 from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import Transitions, run_episodes
 from cmcts.model.worlds import world_of
@@ -105,7 +106,7 @@ def test_critics_learn_each_cost_by_its_own_discount():
 def test_a_bundle_keeps_both_kinds_of_discounts(tmp_path):
     bundle = Bundle(
         task="two-costs",
-        model_digest=bundles.model_digest(MODEL),
+        model_digest=model_digest(MODEL),
         feature_description="",
         layers=None,
         cost_count=2,

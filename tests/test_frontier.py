@@ -14,8 +14,9 @@ from scipy.stats import t
 
 import cmcts
 from cmcts.critic import bundle as bundles
-from cmcts.critic.bundle import Bundle, model_digest
+from cmcts.critic.bundle import Bundle
 from cmcts.critic.columns import Column, ColumnSettings, Sample, from_arrays, to_arrays
+from cmcts.critic.identity import model_digest
 from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import run_episodes, world_seed
 from cmcts.exact.column_generation import InfeasibleBudget

@@ -13,6 +13,7 @@ import pytest
 import cmcts
 from cmcts import cli
 from cmcts.critic import bundle as bundles
+from cmcts.critic.identity import model_digest
 from cmcts.errors import InvalidInput
 from cmcts.model.interface import Model
 from cmcts.tasks.registry import NAMES, make, named_task
@@ -215,16 +216,16 @@ def test_a_critic_is_for_one_problem():
     """Names, sizes and parameters tell models apart, also where parameters are words."""
     town = make(f"{EXAMPLES}/plain_python.py:task").model
     changed = dataclasses.replace(town, params={**town.params, "market": {"depot": 0.5}})
-    assert bundles.model_digest(town) == bundles.model_digest(dataclasses.replace(town))
-    assert len({bundles.model_digest(m) for m in (town, changed, dataclasses.replace(town, name="city"))}) == 3
+    assert model_digest(town) == model_digest(dataclasses.replace(town))
+    assert len({model_digest(m) for m in (town, changed, dataclasses.replace(town, name="city"))}) == 3
     ragged = dataclasses.replace(town, params=([1, 2], [3], {"a"}, None))
-    assert bundles.model_digest(ragged) != bundles.model_digest(dataclasses.replace(town, params=([1, 2], [4], {"a"})))
+    assert model_digest(ragged) != model_digest(dataclasses.replace(town, params=([1, 2], [4], {"a"})))
 
 
 def test_models_of_environments_are_told_apart_by_what_they_simulate():
     import gymnasium
 
     def lake(**settings):
-        return bundles.model_digest(Model.from_env(lambda: gymnasium.make("FrozenLake-v1", **settings), name="lake"))
+        return model_digest(Model.from_env(lambda: gymnasium.make("FrozenLake-v1", **settings), name="lake"))
 
     assert lake() == lake() != lake(success_rate=0.9)

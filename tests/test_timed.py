@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cmcts
-from cmcts.critic.bundle import model_digest
+from cmcts.critic.identity import model_digest
 from cmcts.envs.safe_gridworld.model import safe_gridworld_model
 from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import run_episodes

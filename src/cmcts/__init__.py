@@ -9,7 +9,7 @@ Planning imports neither Gymnasium nor JAX: the worlds are in `cmcts.worlds` and
 
 In reading order; each leans only on those above it:
 
-errors.py         the two errors that users see
+errors.py         the errors and warnings that users see
 version.py        the library's version
 extras.py         what a plain installation lacks
 files.py          files that are whole or not there

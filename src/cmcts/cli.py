@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial, reduce
@@ -24,7 +25,7 @@ from cmcts.commands.reproduce import Reproduce
 from cmcts.commands.solve import Solve
 from cmcts.commands.tasks import Tasks
 from cmcts.commands.train import Train
-from cmcts.errors import InvalidInput, ModelError
+from cmcts.errors import BudgetWarning, InvalidInput, ModelError, ModelWarning
 
 # Each has a method `run`, which returns the exit status, or None for success.
 COMMANDS: dict[str, Any] = {
@@ -91,10 +92,19 @@ def _raise_what_was_refused(stop: BaseException) -> None:
         error = error.__context__
 
 
+def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
+    """A warning for people: which line of which file it came from is of no use to them."""
+    print(f"cmcts: warning: {message}", file=sys.stderr)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command: 0 for success, 2 for what the user can put right, 130 for Ctrl-C."""
     try:
-        status = int(_command(sys.argv[1:] if arguments is None else list(arguments)).run() or 0)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            for kind in (BudgetWarning, ModelWarning):
+                warnings.simplefilter("default", kind)
+            status = int(_command(sys.argv[1:] if arguments is None else list(arguments)).run() or 0)
         sys.stdout.flush()
         return status
     except (InvalidInput, ModelError) as error:

@@ -19,6 +19,14 @@ class ModelError(RuntimeError):
     """A model broke its contract while it was being simulated."""
 
 
+class BudgetWarning(UserWarning):
+    """A budget lies outside of what was trained for or measured."""
+
+
+class ModelWarning(UserWarning):
+    """A model's code or names are not those that a critic was trained with."""
+
+
 def expect(condition: bool, expected: str, got: object) -> None:
     """Raise `InvalidInput("expected ..., got ...")` unless `condition` holds."""
     if not condition:

@@ -94,6 +94,7 @@ class ChosenCritic(NamedTuple):
     critic: SafetyCritic
     search: SearchSettings
     pruning: PruningSettings
+    trained_budget: tuple[float, ...] | None
     origin: str
 
 
@@ -110,9 +111,10 @@ def default_critic(task: Task, directory: Path | None = None) -> ChosenCritic:
         origin = _origin(folder, directory)
         if loaded.critic is None:
             origin = f"none in {origin}: {_UNTRAINED}"
-        return ChosenCritic(loaded.critic_for(task.model), loaded.search, loaded.pruning, origin)
+        budget = None if loaded.critic is None else loaded.budget
+        return ChosenCritic(loaded.critic_for(task.model), loaded.search, loaded.pruning, budget, origin)
     pruning = replace(task.pruning, cost_floor=True)
-    return ChosenCritic(immediate_costs_only(task.model), task.search, pruning, f"none trained: {_UNTRAINED}")
+    return ChosenCritic(immediate_costs_only(task.model), task.search, pruning, None, f"none trained: {_UNTRAINED}")
 
 
 class ChosenPlanner(NamedTuple):
@@ -265,7 +267,9 @@ def make_planner(
         raise InvalidInput(f"expected --penalty with planner penalized alone, got it with {name}")
     if name == "cmcts":
         chosen = default_critic(task, critic)
-        planner: Planner = CMCTS(task.model, chosen.critic, wide(chosen.search), chosen.pruning)
+        planner: Planner = CMCTS(
+            task.model, chosen.critic, wide(chosen.search), chosen.pruning, trained_budget=chosen.trained_budget
+        )
         return ChosenPlanner(planner, f"critic: {chosen.origin}")
     if name == "cc-mcp":
         tuned = CCMCP(task.model, wide(task.search), task.ccmcp_settings, cost_scale=task.cost_scale or ())

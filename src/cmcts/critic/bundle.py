@@ -15,20 +15,20 @@ whoever wrote it did not mean to plan without.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from cmcts import json_settings
 from cmcts.critic import columns as column_arrays
 from cmcts.critic.columns import Column
 from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
+from cmcts.critic.identity import changed_code, model_digest
 from cmcts.critic.weights import Layers, from_arrays, sizes, to_arrays
-from cmcts.errors import InvalidInput, expect
+from cmcts.errors import InvalidInput, ModelWarning, expect, users_stack_level
 from cmcts.files import read_plain, write_atomically
 from cmcts.model.interface import Model
 from cmcts.search.pruning import PruningSettings
@@ -60,6 +60,8 @@ class Bundle:
     """What counts as a large cost, one number a constraint: tolerances are shares of it. None means 1 each."""
     columns: tuple[Column, ...] = ()
     """The policies of a frontier, measured in the training world; none if there is no frontier."""
+    code: Mapping[str, str] = field(default_factory=dict)
+    """Digests of the model's functions, as `code_digests` has them; none of bundles that were written before 0.2."""
 
     def __post_init__(self) -> None:
         scale = self.cost_scale or (1.0,) * self.cost_count
@@ -75,48 +77,24 @@ class Bundle:
         return ensemble(weights, biases, self.cost_count, self.cost_scale)
 
     def critic_for(self, model: Model) -> SafetyCritic:
-        """The critic, or one that knows immediate costs only if there is none; refuses a model it was not made for."""
+        """The critic, or one that knows immediate costs only if there is none; refuses a model it was not made for.
+
+        A model of the same sizes and parameters but other code is warned about: `ModelWarning`.
+        """
         critic = immediate_costs_only(model, self.cost_scale) if self.critic is None else self.critic
         critic.validate_for(model)
         if self.model_digest != model_digest(model):
             raise InvalidInput(
                 f"the bundle was trained for task {self.task!r}, whose model differs from {model.name!r} here"
             )
+        if changed := changed_code(self.code, model):
+            warnings.warn(
+                f"the bundle was trained for task {self.task!r} with another {', '.join(changed)} than model "
+                f"{model.name!r} has now (cmcts {self.library}): train it again if that changes the problem",
+                ModelWarning,
+                stacklevel=users_stack_level(),
+            )
         return critic
-
-
-def model_digest(model: Model) -> str:
-    """Names the problem a critic was made for: a hash of the planning model's parameters and sizes."""
-    hasher = hashlib.sha256(repr((model.name, model.state_size, model.action_count, model.cost_count)).encode())
-    if hasattr(model.params, "_fields"):
-        for name, value in zip(model.params._fields, model.params, strict=True):
-            _hash_part(name, value, hasher)
-    else:
-        _hash_part("params", model.params, hasher)
-    return hasher.hexdigest()
-
-
-def _hash_part(name: str, value: Any, hasher: Any) -> None:
-    """Numbers by their bits; a plain model's other parameters by their parts, and what has none by its type."""
-    value = getattr(value, "identity", value)
-    if isinstance(value, dict):
-        for key in sorted(value, key=repr):
-            _hash_part(f"{name}.{key!r}", value[key], hasher)
-        return
-    try:
-        array = np.ascontiguousarray(value)
-    except ValueError:  # parts of different lengths
-        array = np.zeros(0, object)
-    if array.dtype != object:
-        hasher.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
-        hasher.update(array.tobytes())
-    elif isinstance(value, (tuple, list)):
-        for index, part in enumerate(value):
-            _hash_part(f"{name}.{index}", part, hasher)
-    elif isinstance(value, (set, frozenset)):
-        hasher.update(f"{name}:{sorted(map(repr, value))}".encode())
-    else:
-        hasher.update(f"{name}:{type(value).__module__}.{type(value).__qualname__}".encode())
 
 
 @dataclass(frozen=True)
@@ -159,6 +137,7 @@ class _Description:
     critic: _Critic | None
     parts: dict[str, _Part]
     training: dict[str, Any]
+    code: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         count = self.cost_count
@@ -253,6 +232,7 @@ def save(bundle: Bundle, folder: Path) -> None:
         critic=critic,
         parts=parts,
         training=dict(bundle.training),
+        code=dict(bundle.code),
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -283,6 +263,7 @@ def load(folder: str | Path, model: Model | None = None) -> Bundle:
             library=described.library,
             cost_scale=described.cost_scale,
             columns=_columns(path / COLUMNS_FILE, described),
+            code=described.code,
         )
         bundle.critic  # noqa: B018  building it checks shapes and numbers once more, together
     except InvalidInput as error:

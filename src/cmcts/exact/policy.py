@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts import json_settings
-from cmcts.critic.bundle import model_digest
+from cmcts.critic.identity import model_digest
 from cmcts.errors import InvalidInput, expect
 from cmcts.exact.solver import Solution, action_values
 from cmcts.files import read_plain, write_atomically

@@ -11,7 +11,8 @@ frontier.py    the columns of one problem, and the mixture for any budget
 generation.py  which columns: the ends, a bracket, the program's own prices, and the critic's guard
 """
 
-from cmcts.frontier.frontier import BudgetWarning, Frontier, planner_of
+from cmcts.errors import BudgetWarning
+from cmcts.frontier.frontier import Frontier, planner_of
 from cmcts.frontier.generation import generate
 from cmcts.frontier.mixture import Limits, best_mixture
 from cmcts.frontier.policy import MixedPolicy

@@ -24,7 +24,7 @@ from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle
 from cmcts.critic.columns import Column, ColumnSettings
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
-from cmcts.errors import InvalidInput, expect
+from cmcts.errors import BudgetWarning, InvalidInput, expect
 from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.frontier.mixture import Floats, Limits, Mixed, best_mixture
 from cmcts.frontier.policy import MixedPolicy
@@ -35,10 +35,6 @@ from cmcts.planning.planners import CMCTS, PenalizedMCTS
 from cmcts.tasks.registry import model_of
 
 _NEGLIGIBLE = 1e-6  # a column that is drawn more rarely is not mixed in at all
-
-
-class BudgetWarning(UserWarning):
-    """A budget lies outside of what a frontier measured."""
 
 
 def planner_of(

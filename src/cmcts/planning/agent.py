@@ -38,6 +38,7 @@ class Agent:
     ) -> None:
         self.planner = planner
         self.budget = planner.model.validate_costs(budget, "budget")
+        planner.begin_with(self.budget)
         self.multipliers = planner.initial_multipliers()
         self.rng = stream(rng)
         self.iterations, self.seconds = iterations, seconds

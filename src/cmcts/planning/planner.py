@@ -134,6 +134,9 @@ class Planner:
         """lambda at the start of an episode."""
         return np.zeros(self.model.cost_count)
 
+    def begin_with(self, budget: NDArray[np.float64]) -> None:
+        """Called with what an episode may spend, before it begins: the place to say that this does not fit."""
+
     def _validate_budget(self, budget: ArrayLike) -> NDArray[np.float64]:
         """[M] what is left; not below 0, but for a tolerance that was granted before."""
         least = self.least_budget

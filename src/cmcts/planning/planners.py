@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
-from cmcts.errors import expect
+from cmcts.errors import BudgetWarning, expect, users_stack_level
 from cmcts.model.interface import Model
 from cmcts.planning.decision import Decision
 from cmcts.planning.mixtures import mixture_program, two_action_mixture, worth_their_cost
@@ -65,9 +66,24 @@ class CMCTS(PenalizedMCTS):
         search: SearchSettings | None = None,
         pruning: PruningSettings | None = None,
         multiplier: ArrayLike | None = None,
+        *,
+        trained_budget: ArrayLike | None = None,
     ) -> None:
         weights = np.zeros(model.cost_count) if multiplier is None else multiplier
         super().__init__(model, weights, search, critic=critic, pruning=pruning or PruningSettings())
+        self._trained_budget = (
+            None if trained_budget is None else model.validate_costs(trained_budget, "trained_budget")
+        )
+
+    def begin_with(self, budget: NDArray[np.float64]) -> None:
+        """A `BudgetWarning` for a budget that the critic was not trained and tried for."""
+        if self._trained_budget is not None and not np.allclose(budget, self._trained_budget, atol=1e-9):
+            warnings.warn(
+                f"expected a budget of {self._trained_budget.tolist()}, which the critic was trained and tried for, "
+                f"got {budget.tolist()}: nobody has measured how well it keeps that",
+                BudgetWarning,
+                stacklevel=users_stack_level(),
+            )
 
     @classmethod
     def load(cls, folder: str | Path, model: Model | None = None) -> CMCTS:
@@ -81,7 +97,8 @@ class CMCTS(PenalizedMCTS):
 
         loaded = bundle.load(folder)
         model = model or model_of(loaded.task)
-        return cls(model, loaded.critic_for(model), loaded.search, loaded.pruning)
+        trained = None if loaded.critic is None else loaded.budget
+        return cls(model, loaded.critic_for(model), loaded.search, loaded.pruning, trained_budget=trained)
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.critic import bundle as bundles
-from cmcts.critic.bundle import Bundle, model_digest
+from cmcts.critic.bundle import Bundle
 from cmcts.critic.columns import Column
 from cmcts.critic.ensemble import SafetyCritic, ensemble
+from cmcts.critic.identity import code_digests, model_digest
 from cmcts.critic.weights import from_arrays, to_arrays
 from cmcts.evaluation.episodes import Episodes, Transitions, random_walk, run_episodes
 from cmcts.evaluation.statistics import standard_error
@@ -430,6 +431,7 @@ class _Trainer:
             library=__version__,
             cost_scale=tuple(self.cost_scale.tolist()),
             columns=columns,
+            code=code_digests(self.model),
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cmcts import json_settings
-from cmcts.critic.bundle import model_digest
+from cmcts.critic.identity import changed_code, code_digests, model_digest
 from cmcts.errors import InvalidInput, expect
 from cmcts.frontier.settings import FrontierSettings
 from cmcts.search.pruning import ACCOUNTINGS, Accounting, PruningSettings
@@ -125,6 +125,7 @@ def run_config(task: Task, settings: TrainingSettings) -> dict[str, Any]:
         "task": task.name,
         **({"source": task.source} if task.source else {}),
         "model_digest": model_digest(task.model),
+        "code": code_digests(task.model),
         "budget": list(task.budget),
         "settings": asdict(settings),
     }
@@ -145,6 +146,11 @@ def settings_from_config(task: Task, config: dict[str, Any], path: Path) -> Trai
         raise InvalidInput(f"the run {path} was begun with budget {config['budget']}, got {budget}")
     if config.get("task") != task.name or config.get("model_digest") != model_digest(task.model):
         raise InvalidInput(f"the run {path} was begun for task {config.get('task')!r} with another model")
+    if config.get("library") != __version__:
+        raise InvalidInput(f"the run {path} was begun with cmcts {config.get('library')}, got {__version__}")
+    code = config.get("code")
+    if changed := changed_code(code if isinstance(code, dict) else {}, task.model):
+        raise InvalidInput(f"the run {path} was begun with another {', '.join(changed)} of the model than it has now")
     try:
         return json_settings.convert(config.get("settings"), TrainingSettings, complete=True)
     except InvalidInput as error:
