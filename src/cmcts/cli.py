@@ -25,7 +25,7 @@ from cmcts.commands.reproduce import Reproduce
 from cmcts.commands.solve import Solve
 from cmcts.commands.tasks import Tasks
 from cmcts.commands.train import Train
-from cmcts.errors import BudgetWarning, InvalidInput, ModelError, ModelWarning
+from cmcts.errors import BudgetWarning, CacheWarning, InvalidInput, ModelError, ModelWarning
 
 # Each has a method `run`, which returns the exit status, or None for success.
 COMMANDS: dict[str, Any] = {
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            for kind in (BudgetWarning, ModelWarning):
+            for kind in (BudgetWarning, CacheWarning, ModelWarning):
                 warnings.simplefilter("default", kind)
             status = int(_command(sys.argv[1:] if arguments is None else list(arguments)).run() or 0)
         sys.stdout.flush()

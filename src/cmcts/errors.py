@@ -23,6 +23,10 @@ class BudgetWarning(UserWarning):
     """A budget lies outside of what was trained for or measured."""
 
 
+class CacheWarning(UserWarning):
+    """Compiled code could not be read from disk or written there; planning goes on without."""
+
+
 class ModelWarning(UserWarning):
     """A model's code or names are not those that a critic was trained with."""
 

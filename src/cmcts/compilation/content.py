@@ -29,6 +29,7 @@ from numba import njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.extending import NativeValue, models, overload_attribute, register_model, unbox
 
+from cmcts.compilation.disk import cache_on_disk
 from cmcts.compilation.inner import InnerCompiler
 
 # Modules whose functions are identified by name and version; everything else is followed into its code.
@@ -277,8 +278,9 @@ def compiled_for(entry: Function, *contents: Any) -> Function:
         clone = python_types.FunctionType(source.__code__, source.__globals__, source.__name__)
         clone.__module__ = source.__module__
         clone.__qualname__ = f"{source.__name__}_{hashlib.sha256(names.encode()).hexdigest()[:16]}"
+        compiled = cache_on_disk(njit(_nrt=False, nogil=True, no_cfunc_wrapper=True)(clone))
         # Threads may come here at once: all must get the same dispatcher, or each would compile its own.
-        _ENTRIES.setdefault((entry, names), njit(_nrt=False, nogil=True, no_cfunc_wrapper=True, cache=True)(clone))
+        _ENTRIES.setdefault((entry, names), compiled)
     return _ENTRIES[entry, names]
 
 
