@@ -87,4 +87,4 @@ model = cmcts.Model(
     action_names=("slow", "fast"),
     cost_names=("energy",),
 )
-task = cmcts.Task("queue", model, budget=5.0, search=cmcts.SearchSettings(horizon=60))
+task = cmcts.Task("queue", model, budget=5.0)

@@ -142,14 +142,14 @@ def test_settings_that_are_refused_get_one_line(trained, tmp_path, capsys, monke
     assert not trained
 
 
-@pytest.mark.parametrize(("task", "horizon", "iterations"), [([], "132", "1024"), (["safe-gridworld"], "32", "512")])
+@pytest.mark.parametrize(("task", "horizon", "iterations"), [([], "None", "1024"), (["safe-gridworld"], "32", "512")])
 def test_help_shows_the_tasks_own_defaults(capsys, monkeypatch, task, horizon, iterations):
     monkeypatch.setenv("COLUMNS", "100")
     with pytest.raises(SystemExit):
         cli.main(["train", *task, "--help"])
     text = " ".join(capsys.readouterr().out.replace("│", "").split())
     for option, value in (("search.horizon", horizon), ("search.iterations", iterations)):
-        assert re.search(rf"--{option} \w+ [^-]+ \(default: {value}\)", text)
+        assert re.search(rf"--{option} \S+ [^-]+ \(default: {value}\)", text)
 
 
 @pytest.mark.parametrize(

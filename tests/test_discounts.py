@@ -150,3 +150,13 @@ def test_the_same_problem_with_rewards_in_other_units_is_the_same_problem(constr
             assert (one.reward_values * factor).tolist() == other.reward_values.tolist()
             assert (one.multipliers * factor).tolist() == other.multipliers.tolist()
             assert one.cost_values.tolist() == other.cost_values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("discount", "costs", "steps"),
+    [(0.95, None, 135), (0.9, None, 66), (0.9, 0.95, 135), (0.5, (0.5,), 10), (1.0, None, 1000)],
+)
+def test_a_horizon_that_is_not_named_reaches_as_far_as_anything_counts(discount, costs, steps):
+    search = SearchSettings(discount=discount, cost_discounts=costs)
+    assert search.steps_ahead(1) == steps
+    assert SearchSettings(discount=discount, horizon=7).steps_ahead(1) == 7

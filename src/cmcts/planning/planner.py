@@ -156,7 +156,7 @@ class Planner:
             discount=float(search.discount),
             exploration=float(search.relative_exploration if width is None else width * search.reward_scale),
             relative_exploration=width is None,
-            horizon=search.horizon,
+            horizon=search.steps_ahead(self.model.cost_count),
             own_rollout=search.rollout == "directed" and self.model.has_rollout_action,
             thrifty_rollout=search.thrifty_rollouts or guarded,
             guarded_rollout=guarded,

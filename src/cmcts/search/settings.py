@@ -12,6 +12,8 @@ from cmcts.errors import InvalidInput, expect
 if TYPE_CHECKING:
     from cmcts.model.interface import Model
 
+NEGLIGIBLE = 1e-3  # of what happens now
+LONGEST_HORIZON = 1000
 _COST_DISCOUNTS = "cost_discounts above 0 and at most 1"
 
 
@@ -34,8 +36,9 @@ class SearchSettings:
     reward_scale: float = 1.0
     """What counts as a large reward: exploration and all multipliers that are searched for are in units of it, so that
     the same problem with rewards in cents is the same problem."""
-    horizon: int = 132
-    """Tree and rollout together go at most this deep."""
+    horizon: int | None = None
+    """Tree and rollout together go at most this deep; None: until what lies ahead counts less than a thousandth, which
+    is 135 steps at a discount of 0.95, and at most 1000."""
     rollout: Literal["directed", "uniform"] = "directed"
     """Follow the model's own rollout policy if it has one, or play legal actions at random."""
     thrifty_rollouts: bool = False
@@ -70,7 +73,8 @@ class SearchSettings:
         expect(self.reward_scale > 0 and math.isfinite(self.reward_scale), "reward_scale > 0", self.reward_scale)
         for name in ("iterations", "horizon", "rollouts", "cost_samples", "max_nodes"):
             value = getattr(self, name)
-            expect(isinstance(value, int) and value >= 1, f"{name} to be an integer >= 1", value)
+            sound = (isinstance(value, int) and value >= 1) or (name == "horizon" and value is None)
+            expect(sound, f"{name} to be an integer >= 1", value)
         expect(self.rollout in ("directed", "uniform"), 'rollout to be "directed" or "uniform"', self.rollout)
         expect(self.widening_factor >= 0, "widening_factor >= 0", self.widening_factor)
         expect(0 < self.widening_power <= 1, "widening_power in (0, 1]", self.widening_power)
@@ -82,6 +86,15 @@ class SearchSettings:
             return (float(costs),) * cost_count
         expect(len(costs) == cost_count, f"{cost_count} cost_discounts, one a constraint", costs)
         return costs
+
+    def steps_ahead(self, cost_count: int) -> int:
+        """How deep tree and rollout together go."""
+        if self.horizon is not None:
+            return self.horizon
+        slowest = max(self.discount, *self.discounts_of_costs(cost_count))
+        if slowest**LONGEST_HORIZON >= NEGLIGIBLE:
+            return LONGEST_HORIZON
+        return math.ceil(math.log(NEGLIGIBLE) / math.log(slowest))
 
     def discounts_for(self, model: Model) -> tuple[float, ...]:
         """The discount of each cost of a model; refuses 1 where its episodes may go on for ever."""

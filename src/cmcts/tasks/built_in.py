@@ -156,5 +156,5 @@ def random_task(kind: Kind, seed: int) -> Task:
         description=f"random {kind} problem number {seed}, {problem.cmdp.state_count} states",
         model=problem.model,
         budget=tuple(problem.budget.tolist()),
-        search=SearchSettings(discount=problem.discount, horizon=66),
+        search=SearchSettings(discount=problem.discount),
     )
