@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cmcts.training.selection import best_feasible, confirmed, hopeless, is_feasible
+from cmcts.training.selection import best_feasible, confirmed, does_not_pay, hopeless, is_feasible
 
 
 def evaluation(**figures):
@@ -19,6 +19,15 @@ def test_the_best_feasible_critic_is_kept_and_ties_go_to_the_safer():
     assert best_feasible([evaluation(), safer]) is safer
     clean = evaluation(reward_mean=9.95)
     assert best_feasible([evaluation(violations=3), clean]) is clean
+
+
+def test_a_critic_that_earns_less_than_none_does_not_pay():
+    timid, untrained = evaluation(reward_mean=9.0), evaluation(reward_mean=10.0)
+    assert does_not_pay(timid, untrained)
+    assert does_not_pay(None, untrained), "no critic is feasible, and none is needed"
+    assert not does_not_pay(evaluation(reward_mean=9.5), untrained), "within the noise of both"
+    assert not does_not_pay(timid, evaluation(reward_mean=10.0, feasible=False))
+    assert not does_not_pay(timid, None) and not does_not_pay(None, None)
 
 
 def test_feasible_means_mean_plus_one_standard_error():

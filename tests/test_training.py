@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import Transitions
 from cmcts.exact.random_problems import random_problem
 from cmcts.frontier.settings import FrontierSettings
+from cmcts.planning.planners import CMCTS
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.tasks.registry import make
@@ -45,6 +47,7 @@ def small_settings(**changes):
         "max_rounds": 2,
         "patience": 1,
         "evaluation_episodes": 200,
+        "untrained": False,  # eight neurons are no match for it
         "tolerances": (0.02, 0.1),
         "critic": CriticSettings(hidden=(8,), steps=300, batch=32),
         "multiplier": MultiplierSettings(max_updates=2),
@@ -237,6 +240,20 @@ def test_a_critic_that_is_not_confirmed_is_not_kept(tmp_path, monkeypatch):
     outcome = train(TASK, settings, begin(tmp_path / "no frontier", settings))
     assert outcome.bundle is None and outcome.looked_feasible
     assert not (tmp_path / "no frontier" / bundles.BUNDLE_FILE).exists()
+
+
+def test_a_critic_that_earns_less_than_none_is_not_kept(finished, tmp_path):
+    """The finished training goes on with one more candidate: what prunes by immediate costs alone."""
+    path, before, _ = finished
+    shutil.copytree(path, tmp_path / "run")
+    settings = small_settings(untrained=True, frontier=FrontierSettings(columns=0))
+    outcome = train(TASK, settings, RunFolder.open(tmp_path / "run"))
+    assert outcome.untrained["feasible"]
+    assert outcome.untrained["reward_mean"] > before.record["reward_mean"] + before.record["reward_se"]
+    assert not outcome.pays and outcome.record == before.record
+    kept = bundles.load(tmp_path / "run", TASK.model)
+    assert kept.critic is None and kept.pruning.cost_floor
+    assert CMCTS.load(tmp_path / "run").plan(TASK.model.start_state(), 1.0, iterations=8).visits.sum() > 0
 
 
 def test_a_task_in_other_units_is_trained_alike(tmp_path):

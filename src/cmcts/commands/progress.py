@@ -59,6 +59,8 @@ class TrainingProgress:
         elapsed = time.perf_counter() - self.began
         again = "  (done before)" if resumed else ""
         place = f"column {record['column'] + 1}" if "column" in record else f"round {record['round'] + 1}"
+        if record["phase"] == "untrained":
+            place = "no critic"
         head = f"{elapsed:6.1f} s  {place}  {record['phase']:<8}"
         if "column" in record:
             costs = zip(record["cost_means"], record["cost_ses"], strict=True)
@@ -85,7 +87,7 @@ class TrainingProgress:
             if "same_as" in record:
                 verdict = f"the same episodes as tolerance {record['same_as']:g}"
             body = (
-                f"{tried(record)}: reward {record['reward_mean']:.2f} ± {record['reward_se']:.2f}, "
+                f"{tried(record)}: reward {evaluated_reward(record)}, "
                 f"cost {evaluated_cost(record)}, {record['violations']} of "
                 f"{record['episodes']} over budget, {verdict}"
             )
@@ -99,6 +101,11 @@ def tried(record: dict[str, Any]) -> str:
     """What an evaluation tried with its critic."""
     accounting = "" if record["accounting"] == "paid" else f", {record['accounting']} accounting"
     return f"tolerance {record['tolerance']:g}{accounting}"
+
+
+def evaluated_reward(record: dict[str, Any]) -> str:
+    """The mean reward of an evaluation, with its error."""
+    return f"{record['reward_mean']:.2f} ± {record['reward_se']:.2f}"
 
 
 def evaluated_cost(record: dict[str, Any]) -> str:

@@ -102,7 +102,7 @@ class Train:
                 raise InvalidInput(f"expected --resume alone: a run keeps its settings; got {option} as well")
 
     def _report(self, task: Task, settings: TrainingSettings, folder: RunFolder, outcome: Outcome, say: Any) -> int:
-        from cmcts.commands.progress import evaluated_cost, tried
+        from cmcts.commands.progress import evaluated_cost, evaluated_reward, tried
 
         more = "train with more data (--steps-per-multiplier), more rounds or another seed"
         if outcome.bundle is None:
@@ -111,13 +111,20 @@ class Train:
                 f"{folder.path}; {more}."
             )
             return 1
-        record = outcome.record
-        if record is None:
+        record, untrained = outcome.record, outcome.untrained
+        if not outcome.pays and untrained is not None:
+            found = "none was feasible" if record is None else f"the best earned {evaluated_reward(record)}"
+            say(
+                f"a critic does not pay here: pruning by immediate costs alone earned {evaluated_reward(untrained)}, "
+                f"{untrained['violations']} of {untrained['episodes']} episodes over budget; of the critics, {found}. "
+                "None is kept."
+            )
+        elif record is None:
             say(f"no feasible critic within {settings.max_rounds} rounds: the frontier does without; or {more}.")
         else:
             say(
                 f"critic of round {record['round'] + 1}, {tried(record)}: in the training world reward "
-                f"{record['reward_mean']:.2f} ± {record['reward_se']:.2f}, cost {evaluated_cost(record)}, "
+                f"{evaluated_reward(record)}, cost {evaluated_cost(record)}, "
                 f"{record['violations']} of {record['episodes']} episodes over budget"
             )
         if outcome.bundle.columns:

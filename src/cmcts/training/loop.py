@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle
 from cmcts.critic.columns import Column
-from cmcts.critic.ensemble import SafetyCritic, ensemble
+from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.critic.identity import code_digests, model_digest
 from cmcts.critic.weights import from_arrays, to_arrays
 from cmcts.evaluation.episodes import Episodes, Transitions, random_walk, run_episodes
@@ -49,7 +49,7 @@ from cmcts.training.dataset import as_batch, concatenate, held_out_figures, held
 from cmcts.training.learning import Batch, fit, in_units
 from cmcts.training.multipliers import Measurement, next_multipliers
 from cmcts.training.run_folder import RunFolder
-from cmcts.training.selection import best_feasible, confirmed, hopeless, is_feasible
+from cmcts.training.selection import best_feasible, confirmed, does_not_pay, hopeless, is_feasible
 from cmcts.training.settings import TrainingSettings
 from cmcts.version import __version__
 
@@ -93,6 +93,8 @@ class Outcome:
     record: dict[str, Any] | None  # of the confirmation that the critic passed, if one did
     rounds: int
     looked_feasible: bool = False  # some critic was feasible until it was tried on fresh episodes
+    untrained: dict[str, Any] | None = None  # what pruning by immediate costs alone does, if it was tried
+    pays: bool = True  # False if that is better, and so the critic of `record`, if there is one, was not kept
 
 
 def train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Reporter | None = None) -> Outcome:
@@ -127,13 +129,16 @@ def _train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Rep
         if stale >= settings.patience:
             break
     best = confirmed(evaluations, trainer.confirm, settings.confirmations)
-    columns = trainer.columns(best)
+    untrained = trainer.evaluate_untrained() if settings.untrained else None
+    pays = not does_not_pay(best, untrained)
+    kept = best if pays else None
+    columns = trainer.columns(kept)
     looked_feasible = best_feasible(evaluations) is not None
-    if best is None and not columns:
-        return Outcome(None, None, rounds, looked_feasible)
-    bundle = trainer.bundle(best, columns, rounds)
+    if kept is None and pays and not columns:
+        return Outcome(None, None, rounds, looked_feasible, untrained)
+    bundle = trainer.bundle(kept, columns, rounds)
     bundles.save(bundle, run.path)
-    return Outcome(bundle, best, rounds, looked_feasible)
+    return Outcome(bundle, best, rounds, looked_feasible, untrained, pays)
 
 
 class _Trainer:
@@ -317,6 +322,16 @@ class _Trainer:
             lambda: self._evaluate("confirm", round_, self._critic(round_), pruning, seed, []),
         )
 
+    def evaluate_untrained(self) -> dict[str, Any]:
+        """What prunes by immediate costs alone, on the episodes that the critics were compared on."""
+        pruning, seed = self._untrained_pruning, self._seed(EVALUATE)
+        critic = immediate_costs_only(self.model, tuple(self.cost_scale.tolist()))
+        return self.stage("untrained", lambda: self._evaluate("untrained", 0, critic, pruning, seed, []))
+
+    @property
+    def _untrained_pruning(self) -> PruningSettings:
+        return dataclasses.replace(self.settings.pruning, cost_floor=True)
+
     def _pruning(self, evaluation: dict[str, Any]) -> PruningSettings:
         return dataclasses.replace(
             self.settings.pruning, tolerance=evaluation["tolerance"], accounting=evaluation["accounting"]
@@ -425,7 +440,7 @@ class _Trainer:
             layers=None if file is None else from_arrays(self.run.load(file)),
             cost_count=self.model.cost_count,
             search=self.settings.search,
-            pruning=self.settings.pruning if best is None else self._pruning(best),
+            pruning=self._untrained_pruning if best is None else self._pruning(best),
             budget=self.task.budget,
             training=figures,
             library=__version__,

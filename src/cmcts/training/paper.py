@@ -32,6 +32,7 @@ def paper_settings(task: Task, seed: int = 0) -> TrainingSettings:
         iterations=own.iterations,
         random_actions=0.0,
         patience=0,
+        untrained=False,
         tolerances=(0.05,),
         accountings=("paid",),
         relative_costs=False,

@@ -54,6 +54,16 @@ def confirmed(
     return None
 
 
+def does_not_pay(best: dict[str, Any] | None, untrained: dict[str, Any] | None) -> bool:
+    """Whether doing without a critic keeps the budget, and earns more than the best critic by more than the noise."""
+    if untrained is None or not untrained["feasible"]:
+        return False
+    if best is None:
+        return True
+    noise = float(np.hypot(untrained["reward_se"], best["reward_se"]))
+    return bool(untrained["reward_mean"] > best["reward_mean"] + noise)
+
+
 def is_feasible(costs: NDArray[np.float64], budget: NDArray[np.float64]) -> bool:
     """Whether the mean costs, plus one standard error each, are within the budget; costs are [N, M]."""
     errors = np.array([standard_error(costs[:, m]) for m in range(len(budget))])

@@ -72,6 +72,8 @@ class TrainingSettings:
     """Go on for so many rounds without a better feasible critic; 0 stops at the first feasible one."""
     evaluation_episodes: int = 400
     """Episodes that judge whether a critic is feasible, and as many others that confirm the choice; 200 or more."""
+    untrained: bool = True
+    """Also try what prunes by immediate costs alone: a critic that earns less than that is not kept."""
     confirmations: int = 3
     """So many of the best critics are tried on fresh episodes at most; the first that is feasible there is kept."""
     relative_costs: bool = True
