@@ -1,0 +1,40 @@
+"""A frontier as the page shows it: what any budget buys, what is mixed for this one, and what each column does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cmcts.evaluation.statistics import mean_interval
+from cmcts.frontier import Frontier, MixedPolicy
+from cmcts.frontier.curve import Point, letters
+
+
+def frontier_data(
+    frontier: Frontier, points: Sequence[Point], chosen: MixedPolicy, episodes: Mapping[int, int]
+) -> dict[str, Any]:
+    """The frontier for a page; `episodes` says which of the page's episodes a column played, by their numbers."""
+    names = letters(frontier)
+    shares = {id(column): share for column, share in zip(chosen.columns, chosen.weights.tolist(), strict=True)}
+    columns = [
+        {
+            "letter": names[id(column)],
+            "name": column.settings.name,
+            "reward": float(column.confirmed.rewards.mean()),
+            "interval": list(mean_interval(column.confirmed.rewards)),
+            "costs": column.confirmed.costs.mean(axis=0).tolist(),
+            "share": shares.get(id(column), 0.0),
+            "episode": episodes.get(number),
+        }
+        for number, column in enumerate(frontier.columns)
+    ]
+    by_name = {column.settings.name: names[id(column)] for column in frontier.columns}
+    rows = [point.to_dict() for point in points]
+    for row in rows:
+        for part in row["mixture"]:
+            part["letter"] = by_name[part["policy"]]
+    return {
+        "points": rows,
+        "columns": sorted(columns, key=lambda column: column["letter"]),
+        "chosen": Point(chosen, None).to_dict(),
+    }

@@ -1,0 +1,108 @@
+// The episode at a glance: reward so far, what is left of each budget, and where something was the matter.
+
+const LANE = 58;
+const GUTTER = 122;
+
+function timeline(app) {
+  const { episode, model } = app;
+  const steps = episode.steps;
+  const holder = el("div", { class: "timeline-chart" });
+  const draw = () => {
+    const width = Math.max(320, holder.clientWidth);
+    const positions = steps.length + 1;
+    const cell = (width - GUTTER - 8) / positions;
+    const x = (k) => GUTTER + (k + 0.5) * cell;
+    const lanes = 1 + model.costs.length;
+    const height = 22 + lanes * (LANE + 12) + 18;
+    const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": summary(app) });
+    chart.append(svg("rect", { class: "cursor", x: x(app.step) - cell / 2, y: 2, width: cell, height: height - 4, rx: 5 }));
+    rewardLane(chart, app, x, 24, width);
+    model.costs.forEach((name, m) => budgetLane(chart, app, m, x, 24 + (m + 1) * (LANE + 12), cell));
+    steps.forEach((step, k) => {
+      for (const [shape, words] of marks(step, model)) {
+        chart.append(svg("text", { class: `mark ${shape}`, x: x(k), y: 16, "text-anchor": "middle", tip: words }, MARKS[shape]));
+      }
+    });
+    const every = Math.ceil(26 / cell);
+    for (let k = 0; k < positions; k++) {
+      const label = k === steps.length ? "end" : String(k + 1);
+      if (k % every === 0 && (k === steps.length || k + every <= steps.length || every === 1)) {
+        chart.append(svg("text", { class: "tick", x: x(k), y: height - 4, "text-anchor": "middle" }, label));
+      }
+      chart.append(svg("rect", {
+        class: "hit", x: x(k) - cell / 2, y: 0, width: cell, height, tip: stepWords(app, k), onclick: () => app.go(k),
+      }));
+    }
+    holder.replaceChildren(chart);
+  };
+  new ResizeObserver(draw).observe(holder);
+  requestAnimationFrame(draw);
+  return holder;
+}
+
+const MARKS = { unsafe: "▲", intervention: "◆", forced: "★" };
+
+function marks(step, model) {
+  const found = [];
+  if (step.decision.nothing_safe) found.push(["unsafe", "nothing was safe: the least bad action was taken"]);
+  if (step.intervention) {
+    const { proposed_name: proposed, reason } = step.intervention;
+    found.push(["intervention", `the monitor refused ${proposed}: ${reason}`]);
+  }
+  if (step.forced) found.push(["forced", `${model.actions[step.decision.action]} was forced`]);
+  return found;
+}
+
+function rewardLane(chart, app, x, top, width) {
+  const totals = [0, ...app.episode.steps.map((step) => step.total_reward)];
+  const y = scale(Math.min(0, ...totals), Math.max(0, ...totals), top + LANE, top);
+  const path = totals.map((total, k) => (k === 0 ? `M${x(0)} ${y(total)}` : `H${x(k)}V${y(total)}`)).join("");
+  chart.append(
+    svg("path", { class: "axis", d: `M${GUTTER} ${y(0)}H${width}` }),
+    svg("path", { class: "reward-line", d: path }),
+    svg("circle", { class: "reward-dot", cx: x(app.step), cy: y(totals[app.step]), r: 4.5 }),
+    ...laneName("reward so far", fixed(totals[app.step], 2), top),
+  );
+}
+
+function budgetLane(chart, app, m, x, top, cell) {
+  const budget = app.episode.budget[m];
+  const spent = [0, ...app.episode.steps.map((step) => step.total_costs[m])];
+  const most = Math.max(budget, ...spent) || 1;
+  const y = scale(0, most, top + LANE, top);
+  const bar = Math.max(2, Math.min(cell - 3, 34));
+  spent.forEach((cost, k) => {
+    const left = Math.max(0, budget - cost);
+    const place = { x: x(k) - bar / 2, width: bar, rx: 2 };
+    chart.append(svg("rect", { ...place, class: "track", y: y(budget), height: y(0) - y(budget) || 1 }));
+    chart.append(svg("rect", { ...place, class: "left", y: y(left), height: y(0) - y(left) }));
+    if (cost > budget + 1e-6) chart.append(svg("rect", { ...place, class: "overspent", y: y(cost - budget), height: y(0) - y(cost - budget) }));
+  });
+  const over = spent[app.step] - budget;
+  const words = over > 1e-6 ? `${fixed(over)} over` : `${fixed(budget - spent[app.step])} of ${general(budget)} left`;
+  chart.append(...laneName(app.model.costs[m], words, top, over > 1e-6));
+}
+
+function laneName(name, value, top, alarm = false) {
+  const short = name.length > 15 ? `${name.slice(0, 14)}…` : name;
+  return [
+    svg("text", { class: "lane", x: 2, y: top + 14, tip: name }, short),
+    svg("text", { class: alarm ? "lane-value alarm" : "lane-value", x: 2, y: top + 32 }, value),
+  ];
+}
+
+function stepWords(app, k) {
+  const step = app.episode.steps[k];
+  if (!step) return app.episode.end.terminated ? "the end" : "cut off here";
+  const costs = step.costs.map((cost, m) => `${app.model.costs[m]} ${general(cost)}`).join(", ");
+  return [
+    `step ${k + 1}: ${app.model.actions[step.decision.action]}, reward ${general(step.reward)}, ${costs}`,
+    ...marks(step, app.model).map(([, words]) => words),
+  ].join("\n");
+}
+
+function summary(app) {
+  const last = app.episode.steps.at(-1);
+  const costs = last.total_costs.map((cost, m) => `${app.model.costs[m]} ${fixed(cost)} of ${general(app.episode.budget[m])}`);
+  return `${plural(app.episode.steps.length, "step")}, reward ${fixed(last.total_reward, 2)}, ${costs.join(", ")}`;
+}
