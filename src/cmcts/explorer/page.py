@@ -18,6 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from cmcts.errors import InvalidInput
 from cmcts.files import write_atomically
 
 # In the order in which they are read: each uses only what stands before it.
@@ -35,7 +36,10 @@ class Page:
 
     def write(self, path: Path) -> None:
         """Write it to a file, and make its folder."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from None
         write_atomically(path, self.content)
 
     def _repr_html_(self) -> str:

@@ -61,10 +61,10 @@ function frontierChart(app) {
       svg("path", { class: "band", d: band }),
       svg("path", { class: "optimum-line", d: line((point) => point.optimum) }),
       svg("path", { class: "frontier-line", d: line((point) => point.reward_mean) }),
-      ...points.map((point) => svg("circle", { class: "frontier-dot", tabindex: 0, role: "img", "aria-label": pointWords(point), cx: x(point.budget[0]), cy: y(point.reward_mean), r: 5, tip: pointWords(point) })),
       ...columns.filter((column) => column.costs[0] <= right).map((column) => svg("g", { class: "column-mark", tip: `${column.letter}: ${column.name}\nreward ${fixed(column.reward, 2)}, ${app.model.costs[0]} ${fixed(column.costs[0])}` },
         svg("rect", { x: x(column.costs[0]) - 4, y: y(column.reward) - 4, width: 8, height: 8, transform: `rotate(45 ${x(column.costs[0])} ${y(column.reward)})` }),
-        svg("text", { x: x(column.costs[0]), y: y(column.reward) + 18, "text-anchor": "middle" }, column.letter))));
+        svg("text", { x: x(column.costs[0]), y: y(column.reward) + 18, "text-anchor": "middle" }, column.letter))),
+      ...points.map((point) => svg("circle", { class: "frontier-dot", tabindex: 0, role: "img", "aria-label": pointWords(point), cx: x(point.budget[0]), cy: y(point.reward_mean), r: 5, tip: pointWords(point) })));
     holder.replaceChildren(chart);
   };
   new ResizeObserver(draw).observe(holder);
