@@ -13,10 +13,10 @@ import pytest
 import cmcts
 from cmcts import cli
 from cmcts.explorer import explore, record
+from cmcts.explorer.assembly import MAX_NODES, node_limit
 from cmcts.explorer.columns import pack
 from cmcts.explorer.critics import critic_data, gathered_states, predictions, visits
 from cmcts.explorer.decisions import decision_data, excesses
-from cmcts.explorer.explore import MAX_NODES, node_limit
 from cmcts.explorer.page import page
 from cmcts.explorer.pictures import Album
 from cmcts.explorer.trees import most_visited, tree_data

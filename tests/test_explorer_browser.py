@@ -17,7 +17,7 @@ import pytest
 import cmcts
 from cmcts import cli
 from cmcts.explorer import explore, record
-from cmcts.explorer.explore import episodes_page
+from cmcts.explorer.assembly import episodes_page
 from cmcts.explorer.laboratory import Laboratory
 from cmcts.explorer.page import page as page_of
 from cmcts.explorer.server import LiveServer

@@ -11,7 +11,7 @@ import pytest
 
 import cmcts
 from cmcts.explorer import record
-from cmcts.explorer.explore import episodes_page
+from cmcts.explorer.assembly import episodes_page
 from cmcts.explorer.laboratory import Laboratory
 from cmcts.explorer.server import LiveServer
 from explorer_pages import data_of, unpacked

@@ -68,8 +68,8 @@ class Explore(PlannerOptions):
         """All that the page shows, and what can play its episodes again."""
         from cmcts.commands.planner_options import bundle_folder, default_critic
         from cmcts.explorer import record
+        from cmcts.explorer.assembly import episodes_page
         from cmcts.explorer.critics import critic_data
-        from cmcts.explorer.explore import episodes_page
         from cmcts.explorer.laboratory import Laboratory
         from cmcts.explorer.truth import truth
 

@@ -11,14 +11,14 @@ episodes.py    an episode as it was played, and as the page shows it
 frontiers.py   a frontier as the page shows it
 critics.py     what a critic predicts over a map
 page.py        one HTML file from all of these
-explore.py     a decision or an episode as a page
+assembly.py    a decision or an episode as a page
 laboratory.py  episodes played again: other settings, or another action
 server.py      the page, live
 static/        its HTML, CSS and JavaScript
 """
 
+from cmcts.explorer.assembly import explore
 from cmcts.explorer.episodes import Episode, record
-from cmcts.explorer.explore import explore
 from cmcts.explorer.page import Page
 
 __all__ = ["Episode", "Page", "explore", "record"]

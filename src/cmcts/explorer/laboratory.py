@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cmcts.errors import InvalidInput, expect
+from cmcts.explorer.assembly import MAX_NODES, node_limit
 from cmcts.explorer.decisions import decision_data
 from cmcts.explorer.episodes import Episode, episode_data, record
-from cmcts.explorer.explore import MAX_NODES, node_limit
 from cmcts.explorer.pictures import Album
 from cmcts.explorer.truth import truth
 from cmcts.planning.agent import Agent

@@ -374,7 +374,7 @@ class Planner:
             tree_depth=int(tree.peak_depth[0]),
             pruning=self.pruning,
             cost_scale=np.asarray(self.critic.cost_scale),
-            cost_discounts=self.cost_discounts,
+            cost_discounts=self._cost_discounts.copy(),
             tree=in_use(tree) if keep_tree else None,
         )
 

@@ -20,10 +20,17 @@ function decisionWords({ decision, model }) {
   if (decision.pruning) {
     parts.push(`${refused === 0 ? "None" : refused} of ${decision.actions.length} legal actions refused.`);
   }
+  const judged = decision.actions.filter((row) => row.pruned && row.exact);
+  if (judged.length) parts.push(`By the exact costs ${judged.filter((row) => refusedRightly(row, decision)).length} of these rightly.`);
   if (decision.iterations) parts.push(`${plural(decision.iterations, "simulation")}.`);
   const price = decision.multipliers.some((lambda) => lambda > 0);
   if (price) parts.push(`Price of cost: ${decision.multipliers.map((lambda) => general(lambda)).join(", ")}.`);
   return parts.join(" ");
+}
+
+// Whether an action must really cost more than is left, beyond what no critic tells from nothing.
+function refusedRightly(row, decision) {
+  return row.exact.some((cost, m) => cost > decision.budget[m] + 0.02 * decision.cost_scale[m]);
 }
 
 function tableColumns({ decision, model }) {

@@ -25,9 +25,9 @@ function timeline(app) {
     });
     const every = Math.ceil(26 / cell);
     for (let k = 0; k < positions; k++) {
-      const label = k === steps.length ? "end" : String(k + 1);
-      if (k % every === 0 && (k === steps.length || k + every <= steps.length || every === 1)) {
-        chart.append(svg("text", { class: "tick", x: x(k), y: height - 4, "text-anchor": "middle" }, label));
+      const end = k === steps.length;
+      if (end || (k % every === 0 && k + every <= steps.length)) {
+        chart.append(svg("text", { class: "tick", x: x(k), y: height - 4, "text-anchor": "middle" }, end ? "end" : k + 1));
       }
       chart.append(svg("rect", {
         class: "hit", x: x(k) - cell / 2, y: 0, width: cell, height, tip: stepWords(app, k), onclick: () => app.go(k),
@@ -79,7 +79,7 @@ function budgetLane(chart, app, m, x, top, cell) {
     if (cost > budget + 1e-6) chart.append(svg("rect", { ...place, class: "overspent", y: y(cost - budget), height: y(0) - y(cost - budget) }));
   });
   const over = spent[app.step] - budget;
-  const words = over > 1e-6 ? `${fixed(over)} over` : `${fixed(budget - spent[app.step])} of ${general(budget)} left`;
+  const words = over > 1e-6 ? `${fixed(over)} over` : budget === 0 ? "nothing to spend" : `${fixed(budget - spent[app.step])} of ${general(budget)} left`;
   chart.append(...laneName(app.model.costs[m], words, top, over > 1e-6));
 }
 
