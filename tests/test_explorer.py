@@ -186,6 +186,7 @@ def test_the_critic_is_shown_as_it_answers(task, planner, episode):
     assert np.isnan(mean[0, 7, 0, 0]), "north leads off the grid"
     shown = critic_data(task, planner.critic, episode, truth(task), None)
     assert len(shown["maps"]) == 1, "a map that differs in nothing but the agent's place is one map"
+    assert shown["place_of_step"] == [*([*map(int, step.decision.state)] for step in episode.steps), None]
     arrays = unpacked(shown["maps"][0])
     assert arrays["mean"].tolist() == pytest.approx(mean.ravel().tolist(), nan_ok=True)
     exact = arrays["exact"].reshape(8, 8, 9)

@@ -245,7 +245,7 @@ def test_names_from_users_are_text(open_page, tmp_path):
 
 
 def test_a_users_drawing_is_shapes_and_nothing_else(open_page, episode, tmp_path):
-    data = episodes_page([episode])
+    data = episodes_page([episode], None)
     drawing = (
         '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script>'
         '<foreignObject><img xmlns="http://www.w3.org/1999/xhtml" src="x"/></foreignObject>'
@@ -333,7 +333,7 @@ def test_a_budget_is_changed_live_and_the_decision_with_it(open_page, planner):
     task = cmcts.make("rocksample-7-8")
     player = partial(cmcts.Agent, planner, task.budget, iterations=256, keep_tree=True)
     episode = record(task, player(), seed=3)
-    with LiveServer(episodes_page([episode]), Laboratory([episode], [player])) as server:
+    with LiveServer(episodes_page([episode], None), Laboratory([episode], [player], None)) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

@@ -24,7 +24,7 @@ def server():
     task, planner = cmcts.make(TASK), cmcts.CMCTS.load(TASK)
     player = partial(cmcts.Agent, planner, task.budget, iterations=64, keep_tree=True)
     episode = record(task, player(), seed=1)
-    with LiveServer(episodes_page([episode]), Laboratory([episode], [player])) as live:
+    with LiveServer(episodes_page([episode], None), Laboratory([episode], [player], None)) as live:
         thread = threading.Thread(target=live.serve_forever)
         thread.start()
         yield live
@@ -142,7 +142,7 @@ def test_long_and_broken_requests_are_refused(server):
 def test_a_planner_that_cannot_be_changed_says_so():
     task = cmcts.make(TASK)
     player = partial(cmcts.Agent, cmcts.CCMCP(task.model, task.search), task.budget, iterations=16)
-    laboratory = Laboratory([record(task, player())], [player])
+    laboratory = Laboratory([record(task, player())], [player], None)
     from cmcts.explorer.laboratory import PlanAgain
 
     assert laboratory.plan_again(PlanAgain(0, 0, budget=(2.0,)))["decision"]["budget"] == [2.0]

@@ -147,8 +147,9 @@ class Demo:
             rng = player_stream(self.seed, 0)
             agent = Agent(planner, task.budget, rng=rng, iterations=task.iterations, keep_tree=True)
             episodes.append(record(task, agent, seed=world_seed(self.seed, 0), name=name))
-        data = episodes_page(episodes, command=f"cmcts demo --seed {self.seed}")
-        data["critic"] = critic_data(task, planners["cmcts"].critic, episodes[0], truth(task), folder)
+        known = truth(task)
+        data = episodes_page(episodes, known, command=f"cmcts demo --seed {self.seed}")
+        data["critic"] = critic_data(task, planners["cmcts"].critic, episodes[0], known, folder)
         page(data).write(self.out / explorer_name(task))
 
     def _print(self, task: Task, summaries: dict[str, Summary], best: float, console: Console) -> None:

@@ -83,11 +83,12 @@ class Explore(PlannerOptions):
         folder = bundle_folder(task, self.critic)
         frontier = None if choice.name == "exact" else self._frontier(task, choice, folder, episodes, players, say)
         say("what was considered and refused")
-        data = episodes_page(episodes, command=self.command_line(), note=choice.note)
+        known = truth(task)
+        data = episodes_page(episodes, known, command=self.command_line(), note=choice.note)
         data["frontier"] = frontier
         critic = None if choice.name == "exact" else default_critic(task, self.critic).critic
-        data["critic"] = None if critic is None else critic_data(task, critic, episodes[0], truth(task), folder)
-        return data, Laboratory(episodes, players)
+        data["critic"] = None if critic is None else critic_data(task, critic, episodes[0], known, folder)
+        return data, Laboratory(episodes, players, known)
 
     def _frontier(
         self,

@@ -40,11 +40,26 @@ class Step:
 
 
 def drawn_world(task: Task, modes: Sequence[str] = ("ansi",)) -> World:
-    """The real world, drawing itself by the first of these of Gymnasium's render modes that it has, if any."""
+    """The real world, drawing itself by the first of these of Gymnasium's render modes that it can, if any."""
     world = task.real_world()
-    known = world.metadata.get("render_modes", [])
-    mode = next((mode for mode in modes if mode in known), None)
-    return world if mode is None else task.real_world(render_mode=mode)
+    for mode in modes:
+        if mode in world.metadata.get("render_modes", []):
+            drawn = task.real_world(render_mode=mode)
+            if _draws(drawn):
+                return drawn
+    return world
+
+
+def _draws(world: World) -> bool:
+    """Whether all is installed that drawing takes: Gymnasium's own worlds need another package for pixels."""
+    from gymnasium.error import DependencyNotInstalled
+
+    world.reset(seed=0)
+    try:
+        world.render()
+    except DependencyNotInstalled:
+        return False
+    return True
 
 
 def picture(world: World, state: NDArray[np.float64]) -> Picture:

@@ -20,7 +20,7 @@ from cmcts.explorer.decisions import decision_data
 from cmcts.explorer.episodes import Episode, episode_data
 from cmcts.explorer.page import Page, page
 from cmcts.explorer.pictures import Album
-from cmcts.explorer.truth import truth
+from cmcts.explorer.truth import Truth, truth
 from cmcts.model.interface import Model
 from cmcts.planning.decision import Decision
 from cmcts.version import __version__
@@ -35,7 +35,7 @@ def explore(what: Decision | Episode, path: str | Path | None = None) -> Page:
     comes from `cmcts.explorer.record`.
     """
     expect(isinstance(what, Decision | Episode), "a Decision or an Episode", type(what).__name__)
-    made = page(decision_page(what) if isinstance(what, Decision) else episodes_page([what]))
+    made = page(decision_page(what) if isinstance(what, Decision) else episodes_page([what], truth(what.task)))
     if path is not None:
         made.write(Path(path))
     return made
@@ -49,11 +49,12 @@ def decision_page(decision: Decision) -> dict[str, Any]:
     return {"about": _about(model.name), "model": _names(model), "pictures": [], "episodes": [episode]}
 
 
-def episodes_page(episodes: Sequence[Episode], *, command: str = "", note: str = "") -> dict[str, Any]:
-    """The data of a page with episodes of one task; the first is the one that is shown."""
+def episodes_page(
+    episodes: Sequence[Episode], known: Truth | None, *, command: str = "", note: str = ""
+) -> dict[str, Any]:
+    """The data of a page with episodes of one task, whose truth may be known; the first is the one that is shown."""
     first, album = episodes[0], Album()
     limit = node_limit(sum(episode.trees for episode in episodes))
-    known = truth(first.task)
     shown = [episode_data(episode, album, limit, known) for episode in episodes]
     task = first.task
     words = _about(task.name, description=task.description, seed=first.seed, command=command, note=note)

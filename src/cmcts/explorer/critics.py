@@ -31,9 +31,12 @@ def critic_data(
         return None
     maps: list[Floats] = []
     known: dict[bytes, int] = {}
-    numbers = []
+    numbers: list[int] = []
+    places: list[list[int] | None] = []
     for step in episode.steps:
         states = task.map_states(step.decision.state)
+        here = np.argwhere((states == step.decision.state).all(axis=-1))
+        places.append(here[0].tolist() if len(here) else None)
         number = known.setdefault(states.tobytes(), len(maps))
         if number == len(maps):
             maps.append(states)
@@ -45,7 +48,8 @@ def critic_data(
     data: dict[str, Any] = {
         "width": width,
         "height": height,
-        "map_of_step": [*numbers, numbers[-1]],
+        "map_of_step": [*numbers, numbers[-1]],  # the end shows the last one, and nobody on it
+        "place_of_step": [*places, None],
         "maps": [pack(_columns(states, values, truth)) for states, values in zip(maps, predicted, strict=True)],
         "trained": None,
     }

@@ -16,7 +16,7 @@ def frontier_data(
     """The frontier for a page; `episodes` says which of the page's episodes a column played, by their numbers."""
     names = letters(frontier)
     shares = {id(column): share for column, share in zip(chosen.columns, chosen.weights.tolist(), strict=True)}
-    columns = [
+    shown = [
         {
             "letter": names[id(column)],
             "name": column.settings.name,
@@ -28,13 +28,12 @@ def frontier_data(
         }
         for number, column in enumerate(frontier.columns)
     ]
-    by_name = {column.settings.name: names[id(column)] for column in frontier.columns}
     rows = [point.to_dict() for point in points]
-    for row in rows:
-        for part in row["mixture"]:
-            part["letter"] = by_name[part["policy"]]
+    for row, point in zip(rows, points, strict=True):
+        for part, column in zip(row["mixture"], point.policy.columns, strict=True):
+            part["letter"] = names[id(column)]
     return {
         "points": rows,
-        "columns": sorted(columns, key=lambda column: column["letter"]),
+        "columns": sorted(shown, key=lambda column: str(column["letter"])),
         "chosen": Point(chosen, None).to_dict(),
     }

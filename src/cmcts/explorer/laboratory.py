@@ -12,7 +12,7 @@ from cmcts.explorer.assembly import MAX_NODES, node_limit
 from cmcts.explorer.decisions import decision_data
 from cmcts.explorer.episodes import Episode, episode_data, record
 from cmcts.explorer.pictures import Album
-from cmcts.explorer.truth import truth
+from cmcts.explorer.truth import Truth
 from cmcts.planning.agent import Agent
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CCMCP, PenalizedMCTS
@@ -48,9 +48,10 @@ class Force:
 class Laboratory:
     """Episodes that were played, and how to make the players that can play them again."""
 
-    def __init__(self, episodes: Sequence[Episode], players: Sequence[Callable[[], Agent]]) -> None:
-        self._episodes, self._players = list(episodes), list(players)
-        self._truth = truth(episodes[0].task)
+    def __init__(
+        self, episodes: Sequence[Episode], players: Sequence[Callable[[], Agent]], known: Truth | None
+    ) -> None:
+        self._episodes, self._players, self._truth = list(episodes), list(players), known
 
     def plan_again(self, asked: PlanAgain) -> dict[str, Any]:
         """The decision of a step under other settings, for the page."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from typing import Any
 
 from cmcts.evaluation.playing import Picture
 
+_HIGHLIGHTED = re.compile(r"\x1b\[[1-9][0-9;]*m(.*?)\x1b\[0?m")  # a page knows no colours of a terminal
 MODES = ("svg", "rgb_array", "ansi")  # what a page shows best, first
 
 
@@ -28,7 +30,9 @@ class Album:
 
 
 def _text(picture: Picture) -> str:
-    return _png(picture.content) if picture.mode == "rgb_array" else str(picture.content)
+    if picture.mode == "rgb_array":
+        return _png(picture.content)
+    return _HIGHLIGHTED.sub(r"[\1]", picture.content) if picture.mode == "ansi" else str(picture.content)
 
 
 def _png(pixels: Any) -> str:

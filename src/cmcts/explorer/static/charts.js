@@ -1,5 +1,7 @@
 // What charts share: scales, ticks, and the colour of a cost against what is left.
 
+const FREE = 0.02; // of the cost scale: no critic tells so little from nothing, as in cmcts.search.pruning
+
 const scale = (from, to, start, end) => (x) => start + ((x - from) / (to - from || 1)) * (end - start);
 
 function ticks(from, to, about = 5) {
@@ -15,7 +17,7 @@ function ticks(from, to, about = 5) {
 function burden(costs, left, scales) {
   let worst = 0;
   for (let m = 0; m < left.length; m++) {
-    const slack = 0.02 * (scales ? scales[m] : 1);
+    const slack = FREE * (scales ? scales[m] : 1);
     const share = left[m] > slack ? costs[m] / left[m] : costs[m] <= Math.max(left[m], 0) + slack ? 0 : Infinity;
     worst = Math.max(worst, share);
   }
@@ -25,7 +27,8 @@ function burden(costs, left, scales) {
 const burdenClass = (share) => (share > 1.0001 ? "over" : share > 0.75 ? "near" : share > 0.25 ? "some" : "free");
 
 // A colour from pale to strong; 0 to 1.
-const heat = (share) => `color-mix(in oklab, var(--heat-high) ${Math.round(100 * Math.max(0, Math.min(1, share)))}%, var(--heat-low))`;
+const heat = (share) =>
+  `color-mix(in oklab, var(--heat-high) ${Math.round(100 * Math.max(0, Math.min(1, share)))}%, var(--heat-low))`;
 // From one side of zero to the other; -1 to 1.
 function diverging(share) {
   const strength = Math.round(100 * Math.min(1, Math.abs(share)));

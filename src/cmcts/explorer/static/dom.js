@@ -21,7 +21,7 @@ const tips = new WeakMap();
 
 function setTip(element, words) {
   tips.set(element, words);
-  element.classList.add("has-tip");
+  element.setAttribute("aria-description", words);
 }
 
 function showTip(event) {
@@ -40,5 +40,13 @@ function showTip(event) {
 }
 
 for (const kind of ["mouseover", "focusin"]) document.addEventListener(kind, showTip);
-document.addEventListener("focusout", () => { document.getElementById("tip").hidden = true; });
-document.addEventListener("scroll", () => { document.getElementById("tip").hidden = true; }, true);
+document.addEventListener("focusout", () => {
+  document.getElementById("tip").hidden = true;
+});
+document.addEventListener(
+  "scroll",
+  () => {
+    document.getElementById("tip").hidden = true;
+  },
+  true,
+);

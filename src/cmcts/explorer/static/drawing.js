@@ -1,8 +1,29 @@
 // The world as it drew itself. A drawing of a user's may be anything, so only shapes pass.
 
 const SHAPES = new Set([
-  "svg", "g", "path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "text", "tspan", "title", "desc", "defs",
-  "linearGradient", "radialGradient", "stop", "pattern", "clipPath", "mask", "marker", "use", "symbol",
+  "svg",
+  "g",
+  "path",
+  "rect",
+  "circle",
+  "ellipse",
+  "line",
+  "polyline",
+  "polygon",
+  "text",
+  "tspan",
+  "title",
+  "desc",
+  "defs",
+  "linearGradient",
+  "radialGradient",
+  "stop",
+  "pattern",
+  "clipPath",
+  "mask",
+  "marker",
+  "use",
+  "symbol",
 ]);
 
 function picture(shown) {

@@ -15,28 +15,41 @@ function timeline(app) {
     const lanes = 1 + model.costs.length;
     const height = 22 + lanes * (LANE + 12) + 18;
     const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": summary(app) });
-    chart.append(svg("rect", { class: "cursor", x: x(app.step) - cell / 2, y: 2, width: cell, height: height - 4, rx: 5 }));
+    chart.append(
+      svg("rect", { class: "cursor", x: x(app.step) - cell / 2, y: 2, width: cell, height: height - 4, rx: 5 }),
+    );
     rewardLane(chart, app, x, 24, width);
     model.costs.forEach((name, m) => budgetLane(chart, app, m, x, 24 + (m + 1) * (LANE + 12), cell));
     steps.forEach((step, k) => {
       for (const [shape, words] of marks(step, model)) {
-        chart.append(svg("text", { class: `mark ${shape}`, x: x(k), y: 16, "text-anchor": "middle", tip: words }, MARKS[shape]));
+        chart.append(
+          svg("text", { class: `mark ${shape}`, x: x(k), y: 16, "text-anchor": "middle", tip: words }, MARKS[shape]),
+        );
       }
     });
     const every = Math.ceil(26 / cell);
     for (let k = 0; k < positions; k++) {
       const end = k === steps.length;
       if (end || (k % every === 0 && k + every <= steps.length)) {
-        chart.append(svg("text", { class: "tick", x: x(k), y: height - 4, "text-anchor": "middle" }, end ? "end" : k + 1));
+        chart.append(
+          svg("text", { class: "tick", x: x(k), y: height - 4, "text-anchor": "middle" }, end ? "end" : k + 1),
+        );
       }
-      chart.append(svg("rect", {
-        class: "hit", x: x(k) - cell / 2, y: 0, width: cell, height, tip: stepWords(app, k), onclick: () => app.go(k),
-      }));
+      chart.append(
+        svg("rect", {
+          class: "hit",
+          x: x(k) - cell / 2,
+          y: 0,
+          width: cell,
+          height,
+          tip: stepWords(app, k),
+          onclick: () => app.go(k),
+        }),
+      );
     }
     holder.replaceChildren(chart);
   };
   new ResizeObserver(draw).observe(holder);
-  requestAnimationFrame(draw);
   return holder;
 }
 
@@ -76,10 +89,16 @@ function budgetLane(chart, app, m, x, top, cell) {
     const place = { x: x(k) - bar / 2, width: bar, rx: 2 };
     chart.append(svg("rect", { ...place, class: "track", y: y(budget), height: y(0) - y(budget) || 1 }));
     chart.append(svg("rect", { ...place, class: "left", y: y(left), height: y(0) - y(left) }));
-    if (cost > budget + 1e-6) chart.append(svg("rect", { ...place, class: "overspent", y: y(cost - budget), height: y(0) - y(cost - budget) }));
+    if (cost > budget + 1e-6)
+      chart.append(svg("rect", { ...place, class: "overspent", y: y(cost - budget), height: y(0) - y(cost - budget) }));
   });
   const over = spent[app.step] - budget;
-  const words = over > 1e-6 ? `${fixed(over)} over` : budget === 0 ? "nothing to spend" : `${fixed(budget - spent[app.step])} of ${general(budget)} left`;
+  const words =
+    over > 1e-6
+      ? `${general(over, 3)} over`
+      : budget === 0
+        ? "nothing to spend"
+        : `${general(budget - spent[app.step], 3)} of ${general(budget, 3)} left`;
   chart.append(...laneName(app.model.costs[m], words, top, over > 1e-6));
 }
 
@@ -103,6 +122,8 @@ function stepWords(app, k) {
 
 function summary(app) {
   const last = app.episode.steps.at(-1);
-  const costs = last.total_costs.map((cost, m) => `${app.model.costs[m]} ${fixed(cost)} of ${general(app.episode.budget[m])}`);
+  const costs = last.total_costs.map(
+    (cost, m) => `${app.model.costs[m]} ${fixed(cost)} of ${general(app.episode.budget[m])}`,
+  );
   return `${plural(app.episode.steps.length, "step")}, reward ${fixed(last.total_reward, 2)}, ${costs.join(", ")}`;
 }

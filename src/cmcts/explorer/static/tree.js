@@ -10,11 +10,24 @@ function treePanel(app) {
   if (!decision) return null;
   const packed = decision.tree;
   const panel = el("section", { class: "panel tree-panel", "aria-label": "search tree" });
-  const size = packed && (packed.shown < packed.nodes
-    ? `the ${count(packed.shown)} most visited of ${count(packed.nodes)} nodes` : plural(packed.nodes, "node"));
-  panel.append(el("h2", {}, "Tree ", el("small", { class: "node-count" }, packed ? `${size}, ${decision.tree_depth} deep` : "")));
+  const size =
+    packed &&
+    (packed.shown < packed.nodes
+      ? `the ${count(packed.shown)} most visited of ${count(packed.nodes)} nodes`
+      : plural(packed.nodes, "node"));
+  panel.append(
+    el("h2", {}, "Tree ", el("small", { class: "node-count" }, packed ? `${size}, ${decision.tree_depth} deep` : "")),
+  );
   if (!packed) {
-    panel.append(el("p", {}, decision.iterations ? "The tree was not kept: plan with keep_tree=True." : "Looked up, not searched: there is no tree."));
+    panel.append(
+      el(
+        "p",
+        {},
+        decision.iterations
+          ? "The tree was not kept: plan with keep_tree=True."
+          : "Looked up, not searched: there is no tree.",
+      ),
+    );
     return panel;
   }
   const waiting = el("p", { class: "quiet" }, "reading the tree …");
@@ -38,36 +51,82 @@ class TreeView {
     this.canvas = svg("svg", { class: "branches", "aria-hidden": "true" });
     this.list = el("div", { class: "rows" });
     this.space = el("div", { class: "space" }, this.canvas, this.list);
-    this.scroller = el("div", {
-      class: "tree", role: "tree", tabindex: 0, "aria-label": "search tree: arrow keys move, right unfolds, left folds",
-      onscroll: () => this.#draw(), onkeydown: (event) => this.#key(event),
-    }, this.space);
-    panel.append(this.#tools(), legend(), treeHead(), this.scroller);
+    this.scroller = el(
+      "div",
+      {
+        class: "tree",
+        role: "tree",
+        tabindex: 0,
+        "aria-label": "search tree: arrow keys move, right unfolds, left folds",
+        onscroll: () => this.#draw(),
+        onkeydown: (event) => this.#key(event),
+      },
+      this.space,
+    );
+    panel.append(this.#tools(), legend(Boolean(model.edgeRefusedBy)), treeHead(), this.scroller);
     model.unfoldPrincipalLine(3);
     this.update();
     new ResizeObserver(() => this.#draw()).observe(this.scroller);
   }
 
   #tools() {
-    const button = (words, tip, act) => el("button", { type: "button", tip, onclick: () => { act(); this.update(); } }, words);
+    const button = (words, tip, act) =>
+      el(
+        "button",
+        {
+          type: "button",
+          tip,
+          onclick: () => {
+            act();
+            this.update();
+          },
+        },
+        words,
+      );
     this.matches = el("output", { class: "quiet", "aria-live": "polite" });
     const box = el("input", {
-      type: "search", placeholder: "state, e.g. 3, *", "aria-label": "search by state: its first numbers, * for any",
+      type: "search",
+      placeholder: "state, e.g. 3, *",
+      "aria-label": "search by state: its first numbers, * for any",
       oninput: () => this.#search(box.value),
-      onkeydown: (event) => { if (event.key === "Enter") { event.preventDefault(); this.#next(event.shiftKey ? -1 : 1); } },
+      onkeydown: (event) => {
+        if (event.key === "Enter") {
+          event.preventDefault();
+          this.#next(event.shiftKey ? -1 : 1);
+        }
+      },
     });
     const option = (kind) => {
-      const box = el("input", { type: "checkbox", checked: this.shown[kind], onchange: () => { this.shown[kind] = box.checked; this.update(); } });
+      const box = el("input", {
+        type: "checkbox",
+        checked: this.shown[kind],
+        onchange: () => {
+          this.shown[kind] = box.checked;
+          this.update();
+        },
+      });
       return el("label", {}, box, ` ${kind}`);
     };
-    return el("div", { class: "tools" },
+    return el(
+      "div",
+      { class: "tools" },
       button("1 level", "unfold one level more below the selected row", () => this.#unfoldMore(1)),
       button("3 levels", "unfold three levels more below the selected row", () => this.#unfoldMore(3)),
-      button("fold", "fold all that is below the selected row", () => { this.model.fold(this.selected); this.model.root.open = true; }),
+      button("fold", "fold all that is below the selected row", () => {
+        this.model.fold(this.selected);
+        this.model.root.open = true;
+      }),
       button("principal line", "what was chosen, and then visited most", () => this.model.unfoldPrincipalLine()),
-      this.model.edgeRefusedBy && option("refused"), option("untried"),
-      el("span", { class: "search" }, box,
-        el("button", { type: "button", "aria-label": "next match", onclick: () => this.#next(1) }, "next"), this.matches));
+      this.model.edgeRefusedBy && option("refused"),
+      option("untried"),
+      el(
+        "span",
+        { class: "search" },
+        box,
+        el("button", { type: "button", "aria-label": "next match", onclick: () => this.#next(1) }, "next"),
+        this.matches,
+      ),
+    );
   }
 
   // One click, several levels, counted from what is unfolded already; more rows than anybody reads are enough.
@@ -82,7 +141,10 @@ class TreeView {
 
   update() {
     this.rows = this.model.visible((row) => this.shown[this.#figures(row).kind] !== false);
-    this.rows.forEach((row, index) => { row.index = index; });
+    this.rows.forEach((row, index) => {
+      row.index = index;
+    });
+    if (this.rows[this.selected.index] !== this.selected) this.selected = this.model.root; // it is hidden now
     this.space.style.height = `${this.rows.length * ROW + 8}px`;
     this.#draw();
   }
@@ -99,7 +161,8 @@ class TreeView {
   }
 
   toggle(row) {
-    if (row.open) this.model.fold(row); else this.model.unfold(row, 1);
+    if (row.open) this.model.fold(row);
+    else this.model.unfold(row, 1);
     this.update();
     this.select(row);
   }
@@ -128,17 +191,22 @@ class TreeView {
       const { visits, kind } = this.#figures(row);
       const y = Math.min((row.index + 0.5) * ROW, (to + 1) * ROW) - top;
       const start = Math.max(0, (row.parent.index + 0.5) * ROW - top);
-      paths.push(svg("path", {
-        class: `branch ${kind}${row.principal ? " principal" : ""}`,
-        d: `M${x(row.parent)} ${start}V${y - 8}Q${x(row.parent)} ${y} ${x(row.parent) + 8} ${y}H${x(row) - 4}`,
-        "stroke-width": visits > 0 ? 1 + 7 * Math.sqrt(visits / most) : 1,
-      }));
+      paths.push(
+        svg("path", {
+          class: `branch ${kind}${row.principal ? " principal" : ""}`,
+          d: `M${x(row.parent)} ${start}V${y - 8}Q${x(row.parent)} ${y} ${x(row.parent) + 8} ${y}H${x(row) - 4}`,
+          "stroke-width": visits > 0 ? 1 + 7 * Math.sqrt(visits / most) : 1,
+        }),
+      );
     };
     for (let index = from; index < to; index++) branch(this.rows[index]);
     // Trunks that pass by: the next sibling of an ancestor may be below what is in sight.
     for (let row = this.rows[to - 1]; row && row.parent; row = row.parent) {
       for (const sibling of row.parent.rows) {
-        if (sibling.index >= to && this.rows[sibling.index] === sibling) { branch(sibling); break; }
+        if (sibling.index >= to && this.rows[sibling.index] === sibling) {
+          branch(sibling);
+          break;
+        }
       }
     }
     this.canvas.style.top = `${top}px`;
@@ -163,26 +231,43 @@ class TreeView {
     const openable = model.canOpen(row);
     const node = model.nodeBelow(row);
     const words = this.#words(row, kind);
-    const numbers = row.kind === "action" && visits > 0 ? [
-      ["value", fixed(model.edgeReward[row.edge], 2)],
-      ["cost", Array.from(model.costs(row.edge), (cost) => fixed(cost, 2)).join(" | ")],
-    ] : [];
-    const item = el("div", {
-      class: `row ${kind} ${row.kind}${row.principal ? " principal" : ""}${row === this.selected ? " selected" : ""}`,
-      id: `row-${row.index}`, role: "treeitem", "aria-level": row.level + 1, "aria-selected": String(row === this.selected),
-      "aria-expanded": openable ? String(row.open) : null, tip: words,
-      onclick: (event) => { if (event.shiftKey) { model.unfold(row, 3); this.update(); this.select(row); } else if (openable) this.toggle(row); else this.select(row); },
-    },
-    el("span", { class: "caret", "aria-hidden": "true" }, openable ? (row.open ? "▾" : "▸") : "·"),
-    el("span", { class: "name" }, this.#name(row)),
-    node !== null && row.kind !== "root" && el("span", { class: "state" }, stateText(model.stateOf(node))),
-    kind === "refused" && el("span", { class: "tag refused" }, "refused"),
-    kind === "untried" && el("span", { class: "quiet" }, "not tried"),
-    node !== null && (model.flags[node] & TERMINAL) ? el("span", { class: "tag end" }, "end") : null,
-    node !== null && (model.flags[node] & NOTHING_SAFE) ? el("span", { class: "tag unsafe" }, "▲ nothing safe") : null,
-    el("span", { class: "fill" }),
-    numbers.map(([name, value]) => el("span", { class: `number ${name}` }, value)),
-    visits > 0 && el("span", { class: "number visits" }, count(visits)));
+    const numbers =
+      row.kind === "action" && visits > 0
+        ? [
+            ["value", fixed(model.edgeReward[row.edge], 2)],
+            ["cost", Array.from(model.costs(row.edge), (cost) => fixed(cost, 2)).join(" | ")],
+          ]
+        : [];
+    const item = el(
+      "div",
+      {
+        class: `row ${kind} ${row.kind}${row.principal ? " principal" : ""}${row === this.selected ? " selected" : ""}`,
+        id: `row-${row.index}`,
+        role: "treeitem",
+        "aria-level": row.level + 1,
+        "aria-selected": String(row === this.selected),
+        "aria-expanded": openable ? String(row.open) : null,
+        tip: words,
+        onclick: (event) => {
+          if (event.shiftKey) {
+            model.unfold(row, 3);
+            this.update();
+            this.select(row);
+          } else if (openable) this.toggle(row);
+          else this.select(row);
+        },
+      },
+      el("span", { class: "caret", "aria-hidden": "true" }, openable ? (row.open ? "▾" : "▸") : "·"),
+      el("span", { class: "name" }, this.#name(row)),
+      node !== null && row.kind !== "root" && el("span", { class: "state" }, stateText(model.stateOf(node))),
+      kind === "refused" && el("span", { class: "tag refused" }, "refused"),
+      kind === "untried" && el("span", { class: "quiet" }, "not tried"),
+      node !== null && model.flags[node] & TERMINAL ? el("span", { class: "tag end" }, "end") : null,
+      node !== null && model.flags[node] & NOTHING_SAFE ? el("span", { class: "tag unsafe" }, "▲ nothing safe") : null,
+      el("span", { class: "fill" }),
+      numbers.map(([name, value]) => el("span", { class: `number ${name}` }, value)),
+      visits > 0 && el("span", { class: "number visits" }, count(visits)),
+    );
     item.style.paddingLeft = `${4 + row.level * this.indent}px`;
     return item;
   }
@@ -199,7 +284,11 @@ class TreeView {
     const name = row.kind === "action" ? this.#name(row) : "";
     if (kind === "refused") return `${name} was refused: ${model.reason(row.node, row.edge)}`;
     if (kind === "untried") return `${name} was kept, but never tried`;
-    const costs = (values, digits = 3) => Array.from(values, (value, m) => (model.costCount > 1 ? `${model.costNames[m]} ` : "") + fixed(value, digits)).join(", ");
+    const costs = (values, digits = 3) =>
+      Array.from(
+        values,
+        (value, m) => (model.costCount > 1 ? `${model.costNames[m]} ` : "") + fixed(value, digits),
+      ).join(", ");
     if (row.kind === "action") {
       const lines = [
         `${name}: ${plural(model.edgeVisits[row.edge], "visit")}, value ${fixed(model.edgeReward[row.edge])}`,
@@ -210,11 +299,14 @@ class TreeView {
         const sigma = model.edgeSigma.subarray(at, at + model.costCount);
         lines.push(`critic ${costs(model.edgeMean.subarray(at, at + model.costCount))}, sigma ${costs(sigma)}`);
       }
-      if (model.edgeRefusedBy && model.edgeRefusedBy[row.edge]) lines.push(`unsafe, kept as the least bad: ${model.reason(row.node, row.edge)}`);
+      if (model.edgeRefusedBy && model.edgeRefusedBy[row.edge])
+        lines.push(`unsafe, kept as the least bad: ${model.reason(row.node, row.edge)}`);
       return lines.join("\n");
     }
     const where = `state ${stateText(model.stateOf(row.node))}\n${costs(model.left(row.node))} left here`;
-    return row.kind === "root" ? where : `seen in ${percent(row.share)} of the simulations that took this action\n${where}`;
+    return row.kind === "root"
+      ? where
+      : `seen in ${percent(row.share)} of the simulations that took this action\n${where}`;
   }
 
   #key(event) {
@@ -225,14 +317,19 @@ class TreeView {
       ArrowDown: () => move(selected.index + 1),
       ArrowUp: () => move(selected.index - 1),
       ArrowRight: () => (selected.open ? move(selected.index + 1) : model.canOpen(selected) && this.toggle(selected)),
-      ArrowLeft: () => (selected.open && selected.parent ? this.toggle(selected) : selected.parent && this.select(selected.parent)),
+      ArrowLeft: () =>
+        selected.open && selected.parent ? this.toggle(selected) : selected.parent && this.select(selected.parent),
       Enter: () => model.canOpen(selected) && this.toggle(selected),
       " ": () => model.canOpen(selected) && this.toggle(selected),
       Home: () => move(0),
       End: () => move(rows.length - 1),
       PageDown: () => move(selected.index + page),
       PageUp: () => move(selected.index - page),
-      "*": () => { model.unfold(selected, 3); this.update(); this.select(selected); },
+      "*": () => {
+        model.unfold(selected, 3);
+        this.update();
+        this.select(selected);
+      },
     };
     if (!acts[event.key]) return;
     event.preventDefault();
@@ -257,13 +354,34 @@ class TreeView {
   }
 }
 
-const treeHead = () => el("div", { class: "tree-head", "aria-hidden": "true" }, el("span", { class: "fill" }, "action, and the state it leads to"),
-  ["value", "cost", "visits"].map((name) => el("span", { class: `number ${name}` }, name)));
+const treeHead = () =>
+  el(
+    "div",
+    { class: "tree-head", "aria-hidden": "true" },
+    el("span", { class: "fill" }, "action, and the state it leads to"),
+    ["value", "cost", "visits"].map((name) => el("span", { class: `number ${name}` }, name)),
+  );
 
-function legend() {
-  const key = (kind, words) => el("span", {}, svg("svg", { class: "key", width: 26, height: 10, "aria-hidden": "true" },
-    svg("path", { class: `branch ${kind}`, d: "M1 5H25", "stroke-width": kind === "refused" ? 2 : 5 })), ` ${words}`);
-  return el("p", { class: "legend" },
+function legend(prunes) {
+  const key = (kind, words) =>
+    el(
+      "span",
+      {},
+      svg(
+        "svg",
+        { class: "key", width: 26, height: 10, "aria-hidden": "true" },
+        svg("path", { class: `branch ${kind}`, d: "M1 5H25", "stroke-width": kind === "refused" ? 2 : 5 }),
+      ),
+      ` ${words}`,
+    );
+  return el(
+    "p",
+    { class: "legend" },
     el("span", {}, "Width: visits. Expected cost, of what is left: "),
-    key("free", "up to a quarter"), key("some", "up to three"), key("near", "nearly all"), key("over", "more"), key("refused", "refused"));
+    key("free", "up to a quarter"),
+    key("some", "up to three"),
+    key("near", "nearly all"),
+    key("over", "more"),
+    prunes && key("refused", "refused"),
+  );
 }

@@ -43,9 +43,10 @@ class TreeModel {
     for (;;) {
       let best = -1;
       for (let e = this.firstEdge[node]; e < this.firstEdge[node + 1]; e++) {
-        const better = node === 0
-          ? this.edgeAction[e] === this.decision.action
-          : this.edgeVisits[e] > 0 && (best < 0 || this.edgeVisits[e] > this.edgeVisits[best]);
+        const better =
+          node === 0
+            ? this.edgeAction[e] === this.decision.action
+            : this.edgeVisits[e] > 0 && (best < 0 || this.edgeVisits[e] > this.edgeVisits[best]);
         if (better) best = e;
       }
       const outcomes = best < 0 ? [] : this.outcomes(node, this.edgeAction[best]);
@@ -87,18 +88,21 @@ class TreeModel {
   reason(node, edge) {
     const { pruning, cost_scale: scales } = this.decision;
     const left = this.left(node);
-    return left.map((have, m) => {
-      if (!(this.edgeRefusedBy[edge] & (1 << m))) return null;
-      const mean = this.edgeMean[edge * this.costCount + m];
-      const sigma = this.edgeSigma[edge * this.costCount + m];
-      const which = left.length > 1 ? `${this.costNames[m]}: ` : "";
-      const unsure = sigma > (pruning.sigma_max ?? Infinity) * scales[m];
-      if (unsure || mean - pruning.tolerance * scales[m] <= have || mean <= 0.02 * scales[m]) {
-        return `${which}immediate cost exceeds the ${general(have, 3)} left`;
-      }
-      const digits = [4, 5, 6].find((k) => general(mean, k) !== general(have, k)) || 7;
-      return `${which}critic predicts ${general(mean, digits)} ± ${general(sigma, 2)}, ${general(have, digits)} left`;
-    }).filter(Boolean).join("; ");
+    return left
+      .map((have, m) => {
+        if (!(this.edgeRefusedBy[edge] & (1 << m))) return null;
+        const mean = this.edgeMean[edge * this.costCount + m];
+        const sigma = this.edgeSigma[edge * this.costCount + m];
+        const which = left.length > 1 ? `${this.costNames[m]}: ` : "";
+        const unsure = sigma > (pruning.sigma_max ?? Infinity) * scales[m];
+        if (unsure || mean - pruning.tolerance * scales[m] <= have || mean <= FREE * scales[m]) {
+          return `${which}immediate cost exceeds the ${general(have, 3)} left`;
+        }
+        const digits = [4, 5, 6].find((k) => general(mean, k) !== general(have, k)) || 7;
+        return `${which}critic predicts ${general(mean, digits)} ± ${general(sigma, 2)}, ${general(have, digits)} left`;
+      })
+      .filter(Boolean)
+      .join("; ");
   }
 
   // The rows below one, made once.
@@ -108,8 +112,16 @@ class TreeModel {
     if (row.kind === "action" && outcomes.length > 1) {
       const total = outcomes.reduce((sum, node) => sum + this.visits[node], 0);
       row.rows = outcomes.map((node) => ({
-        kind: "outcome", node, edge: row.edge, from: row.node, level: row.level + 1, parent: row, open: false, rows: null,
-        share: this.visits[node] / total, principal: row.principal && this.principalNodes.has(node),
+        kind: "outcome",
+        node,
+        edge: row.edge,
+        from: row.node,
+        level: row.level + 1,
+        parent: row,
+        open: false,
+        rows: null,
+        share: this.visits[node] / total,
+        principal: row.principal && this.principalNodes.has(node),
       }));
     } else {
       row.rows = outcomes.length ? this.#actionRows(outcomes[0], row) : [];
@@ -122,7 +134,17 @@ class TreeModel {
     for (let edge = this.firstEdge[node]; edge < this.firstEdge[node + 1]; edge++) {
       const outcomes = this.outcomes(node, this.edgeAction[edge]);
       const principal = this.principalEdges.has(edge);
-      rows.push({ kind: "action", node, edge, level: parent.level + 1, parent, open: false, rows: null, outcomes, principal });
+      rows.push({
+        kind: "action",
+        node,
+        edge,
+        level: parent.level + 1,
+        parent,
+        open: false,
+        rows: null,
+        outcomes,
+        principal,
+      });
     }
     return rows.sort((a, b) => this.#rank(b.edge) - this.#rank(a.edge));
   }
@@ -185,7 +207,9 @@ class TreeModel {
     let row = this.root;
     for (const next of way) {
       row.open = true;
-      row = this.below(row).find((child) => child.kind === "action" && this.edgeAction[child.edge] === this.action[next]);
+      row = this.below(row).find(
+        (child) => child.kind === "action" && this.edgeAction[child.edge] === this.action[next],
+      );
       if (row.outcomes.length > 1) {
         row.open = true;
         row = this.below(row).find((child) => child.node === next);
@@ -196,12 +220,20 @@ class TreeModel {
 
   // Nodes whose state begins with these numbers; "*" is any number.
   search(text) {
-    const wanted = text.replace(/[()[\]]/g, " ").split(/[\s,]+/).filter(Boolean);
+    const wanted = text
+      .replace(/[()[\]]/g, " ")
+      .split(/[\s,]+/)
+      .filter(Boolean);
     if (wanted.length === 0 || wanted.length > this.stateSize) return [];
     const found = [];
     for (let node = 0; node < this.nodeCount; node++) {
       const at = node * this.stateSize;
-      if (wanted.every((word, k) => word === "*" || general(this.state[at + k], 3) === word || this.state[at + k] === Number(word))) found.push(node);
+      if (
+        wanted.every(
+          (word, k) => word === "*" || general(this.state[at + k], 3) === word || this.state[at + k] === Number(word),
+        )
+      )
+        found.push(node);
     }
     return found.sort((a, b) => this.visits[b] - this.visits[a]);
   }
