@@ -6,22 +6,27 @@ import base64
 import hashlib
 import re
 import xml.etree.ElementTree as ElementTree
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from gymnasium.error import DependencyNotInstalled
 
 import cmcts
 from cmcts import cli
+from cmcts.evaluation.playing import Picture, first_picture
 from cmcts.explorer import explore, record
 from cmcts.explorer.assembly import MAX_NODES, node_limit
 from cmcts.explorer.columns import pack
 from cmcts.explorer.critics import critic_data, gathered_states, predictions, visits
 from cmcts.explorer.decisions import decision_data, excesses
 from cmcts.explorer.page import page
-from cmcts.explorer.pictures import Album
+from cmcts.explorer.pictures import MODES, Album
 from cmcts.explorer.trees import most_visited, tree_data
 from cmcts.explorer.truth import truth
 from cmcts.frontier.curve import letters
+from cmcts.model.worlds import ModelWorld
 from cmcts.planning.monitor import SafetyMonitor
 from cmcts.search.tree import ILLEGAL, PRUNED
 from conftest import compiled_only
@@ -145,11 +150,28 @@ def test_a_picture_that_comes_again_is_kept_once(episode):
 
 
 def test_pixels_become_a_png():
-    from cmcts.evaluation.playing import Picture
-
     album = Album()
     assert album.add(Picture("rgb_array", np.zeros((2, 3, 3), np.uint8))) == 0
     assert base64.b64decode(album.pages[0]["content"]).startswith(b"\x89PNG")
+
+
+class Terminal(ModelWorld):
+    """Draws pixels if only another package were there, and text with a terminal's colours."""
+
+    metadata = {"render_modes": ["rgb_array", "ansi"]}  # noqa: RUF012 - Gymnasium's convention
+
+    def render(self):
+        if self.render_mode == "rgb_array":
+            raise DependencyNotInstalled("pygame is not installed")
+        return "S\x1b[41mF\x1b[0mF"
+
+
+def test_a_world_that_lacks_a_package_is_drawn_another_way(task):
+    picture = first_picture(SimpleNamespace(real_world=partial(Terminal, task.model)), 0, MODES)
+    assert picture.mode == "ansi"
+    album = Album()
+    album.add(picture)
+    assert album.pages == [{"mode": "ansi", "content": "S[F]F"}]
 
 
 def test_an_episode_is_told_as_it_was_played(task, episode):

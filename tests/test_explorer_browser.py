@@ -262,6 +262,24 @@ def test_a_users_drawing_is_shapes_and_nothing_else(open_page, episode, tmp_path
     open_page.faults.clear()
 
 
+def test_a_notebooks_frame_shows_the_page(open_page, episode, tmp_path):
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><body>{explore(episode)._repr_html_()}</body>")
+    frame = open_page((tmp_path / "notebook.html").as_uri()).frame_locator("iframe")
+    frame.locator(".tree .row").first.wait_for()
+    frame.locator("#on").click()
+    assert frame.locator(".step-words").inner_text().startswith("step 2: ")
+
+
+def test_stepping_leaves_the_page_where_it_was_scrolled_to(open_page, episode_file):
+    page = open_page(episode_file)
+    page.locator(".tree .row").first.wait_for()
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    before = page.evaluate("scrollY")
+    page.keyboard.press("ArrowRight")
+    page.locator(".tree .row").first.wait_for()
+    assert before > 100 and page.evaluate("scrollY") == before
+
+
 def test_a_page_of_a_hundred_thousand_nodes_is_small_and_draws_only_what_is_in_sight(open_page, tmp_path):
     task = cmcts.make("rocksample-11-11")
     planner = cmcts.CMCTS.load("rocksample-11-11")
