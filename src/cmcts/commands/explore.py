@@ -13,8 +13,11 @@ from cmcts.commands.planner_options import PlannerOptions
 from cmcts.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from cmcts.commands.planner_options import Choice
-    from cmcts.explorer import Episode
+    from cmcts.explorer.laboratory import Laboratory
+    from cmcts.frontier import Frontier
     from cmcts.planning.agent import Agent
     from cmcts.tasks.task import Task
 
@@ -42,6 +45,7 @@ class Explore(PlannerOptions):
     def run(self) -> None:
         """Play, look inside, and write or serve."""
         from rich.console import Console
+        from rich.markup import escape
 
         from cmcts.commands.planner_options import choose, compile_first, load_task
 
@@ -60,75 +64,72 @@ class Explore(PlannerOptions):
 
         path = self.out or Path("runs/explore") / f"{task.name}-{self.seed}.html"
         page(data).write(path)
-        console.print(f"page: [bold]{path}[/]", soft_wrap=True)
+        console.print(f"page: [bold]{escape(str(path))}[/]", soft_wrap=True)
         if self.open:
             _show(path.resolve().as_uri())
 
-    def _look(self, task: Task, choice: Choice, say: Callable[[str], None]) -> tuple[dict[str, Any], Any]:
+    def _look(self, task: Task, choice: Choice, say: Callable[[str], None]) -> tuple[dict[str, Any], Laboratory]:
         """All that the page shows, and what can play its episodes again."""
         from cmcts.commands.planner_options import bundle_folder, default_critic
+        from cmcts.critic import bundle
         from cmcts.explorer import record
         from cmcts.explorer.assembly import episodes_page
         from cmcts.explorer.critics import critic_data
         from cmcts.explorer.laboratory import Laboratory
         from cmcts.explorer.truth import truth
+        from cmcts.frontier import Frontier
 
-        say(f"{choice.name} plays an episode")
-        players: list[Callable[[], Agent]] = [
-            lambda: choice.agent(self.seed, self.iterations, self.seconds, keep_tree=True)
-        ]
-        drawn = choice.drawn(self.seed)
-        name = f"{choice.name}: {drawn}" if drawn else choice.name
-        episodes = [record(task, players[0](), seed=self.seed, name=name)]
         folder = bundle_folder(task, self.critic)
-        frontier = None if choice.name == "exact" else self._frontier(task, choice, folder, episodes, players, say)
+        frontier = None
+        if folder is not None and bundle.holds_columns(folder):
+            frontier = Frontier.load(folder, task.model)
+        players, episodes = self._players(choice, frontier), []
+        for name, player in players:
+            say(f"{name} plays the episode")
+            episodes.append(record(task, player(), seed=self.seed, name=name))
         say("what was considered and refused")
         known = truth(task)
         data = episodes_page(episodes, known, command=self.command_line(), note=choice.note)
-        data["frontier"] = frontier
-        critic = None if choice.name == "exact" else default_critic(task, self.critic).critic
-        data["critic"] = None if critic is None else critic_data(task, critic, episodes[0], known, folder)
-        return data, Laboratory(episodes, players, known)
+        critic = default_critic(task, self.critic).critic
+        data["critic"] = critic_data(task, critic, episodes[0], known, folder)
+        if frontier is not None:
+            data["frontier"] = self._frontier(task, choice, frontier, say)
+        return data, Laboratory(episodes, [player for _, player in players], known)
 
-    def _frontier(
-        self,
-        task: Task,
-        choice: Choice,
-        folder: Path | None,
-        episodes: list[Episode],
-        players: list[Callable[[], Agent]],
-        say: Callable[[str], None],
-    ) -> dict[str, Any] | None:
-        """The frontier that the critic's folder holds, with an episode of each of its columns."""
-        import warnings
+    def _players(self, choice: Choice, frontier: Frontier | None) -> list[tuple[str, Callable[[], Agent]]]:
+        """Who plays an episode for the page, with a name: the one that is asked for, then each column of a frontier."""
         from functools import partial
 
-        from cmcts.critic import bundle
-        from cmcts.explorer import record
-        from cmcts.explorer.frontiers import frontier_data
-        from cmcts.frontier import BudgetWarning, Frontier, MixedPolicy
-        from cmcts.frontier.curve import Point, ladder
         from cmcts.planning.agent import Agent
 
-        if folder is None or not bundle.holds_columns(folder):
-            return None
-        frontier = Frontier.load(folder, task.model)
+        drawn = choice.drawn(self.seed)
+        name = f"{choice.name}: {drawn}" if drawn else choice.name
+        first = partial(choice.agent, self.seed, self.iterations, self.seconds, keep_tree=True)
+        players: list[tuple[str, Callable[[], Agent]]] = [(name, first)]
+        if frontier is not None:
+            for planner, column in zip(frontier.planners, frontier.columns, strict=True):
+                budget = column.settings.budget or choice.budget
+                player = partial(Agent, planner, budget, rng=self.seed, keep_tree=True)
+                players.append((f"column {column.settings.name}", player))
+        return players
+
+    def _frontier(self, task: Task, choice: Choice, frontier: Frontier, say: Callable[[str], None]) -> dict[str, Any]:
+        """What the page shows of the frontier; its columns have played the episodes after the first."""
+        import warnings
+
+        from cmcts.explorer.frontiers import frontier_data
+        from cmcts.frontier import BudgetWarning, MixedPolicy
+        from cmcts.frontier.curve import Point, ladder
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BudgetWarning)  # the page shows the same
             mixed = choice.player if isinstance(choice.player, MixedPolicy) else frontier.nearest(choice.budget)
-        numbers = {}
-        for number, (planner, column) in enumerate(zip(frontier.planners, frontier.columns, strict=True)):
-            name = column.settings.name
-            say(f"{name} plays the same episode")
-            numbers[number] = len(episodes)
-            budget = column.settings.budget or choice.budget
-            players.append(partial(Agent, planner, budget, rng=self.seed, keep_tree=True))
-            episodes.append(record(task, players[-1](), seed=self.seed, name=f"column {name}"))
         points = []
-        for limits in ladder(frontier, FRONTIER_STEPS):
+        # Of several constraints there is no curve.
+        for limits in ladder(frontier, FRONTIER_STEPS) if task.model.cost_count == 1 else ():
             say(f"what a budget of {', '.join(f'{limit:.3g}' for limit in limits)} buys, and the optimum there")
             points.append(Point.at(task, frontier, limits))
-        return frontier_data(frontier, points, mixed, numbers)
+        return frontier_data(frontier, points, mixed, first_episode=1)
 
     def command_line(self) -> str:
         """What makes the same page again: every option that is not the default."""
@@ -140,10 +141,10 @@ class Explore(PlannerOptions):
             if field.name in ("task", "out", "open", "serve", "port") or value == field.default:
                 continue
             values = value if isinstance(value, tuple) else (value,)
-            words += [f"--{field.name}", *(f"{part:g}" if isinstance(part, float) else str(part) for part in values)]
+            words += [f"--{field.name}", *map(str, values)]
         return join(words)
 
-    def _serve(self, data: dict[str, Any], laboratory: Any, console: Any) -> None:
+    def _serve(self, data: dict[str, Any], laboratory: Laboratory, console: Console) -> None:
         from cmcts.explorer.server import LiveServer
 
         with LiveServer(data, laboratory, self.port) as server:

@@ -11,6 +11,10 @@ GROUND: Colour = (244, 241, 234)
 LINES: Colour = (214, 208, 196)
 ROVER: Colour = (38, 70, 83)
 CELL = 32  # pixels a square
+SVG_COLOURS = {
+    "ground": "#f4f1ea", "lines": "#d6d0c4", "ink": "#264653", "wind": "#bcdcee", "danger": "#eba893",
+    "goal": "#a9dcc6", "rover": "#264653", "good": "#009e73", "bad": "#d55e00",
+}  # fmt: skip
 
 
 class Painter:
@@ -41,14 +45,9 @@ class SvgGrid:
     Colours are CSS variables with a default, so that a page may have its own for the dark.
     """
 
-    COLOURS = {  # noqa: RUF012 - constant
-        "ground": "#f4f1ea", "lines": "#d6d0c4", "ink": "#264653", "wind": "#bcdcee", "danger": "#eba893",
-        "goal": "#a9dcc6", "rover": "#264653", "good": "#009e73", "bad": "#d55e00",
-    }  # fmt: skip
-
     def __init__(self, width: int, height: int, title: str, *, exit_east: bool = False) -> None:
         self.width, self.height = width, height
-        beyond = CELL // 2 if exit_east else 0  # room for an arrow that leaves the grid
+        beyond = CELL // 2 if exit_east else 0  # room for the way out
         size = f"{width * CELL + beyond} {height * CELL}"
         self.parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" role="img" aria-label="{title}">']
         self._rectangle(0, 0, width * CELL, height * CELL, "ground")
@@ -107,7 +106,7 @@ class SvgGrid:
         return x * CELL, (self.height - 1 - y) * CELL
 
     def _colour(self, name: str) -> str:
-        return f"var(--map-{name}, {self.COLOURS[name]})"
+        return f"var(--map-{name}, {SVG_COLOURS[name]})"
 
     def _rectangle(self, left: float, top: float, width: float, height: float, colour: str) -> None:
         place = f'x="{left}" y="{top}" width="{width}" height="{height}"'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from cmcts.evaluation.statistics import mean_interval
@@ -11,9 +11,9 @@ from cmcts.frontier.curve import Point, letters
 
 
 def frontier_data(
-    frontier: Frontier, points: Sequence[Point], chosen: MixedPolicy, episodes: Mapping[int, int]
+    frontier: Frontier, points: Sequence[Point], chosen: MixedPolicy, first_episode: int
 ) -> dict[str, Any]:
-    """The frontier for a page; `episodes` says which of the page's episodes a column played, by their numbers."""
+    """The frontier for a page; its columns played the page's episodes from number `first_episode` on."""
     names = letters(frontier)
     shares = {id(column): share for column, share in zip(chosen.columns, chosen.weights.tolist(), strict=True)}
     shown = [
@@ -24,7 +24,7 @@ def frontier_data(
             "interval": list(mean_interval(column.confirmed.rewards)),
             "costs": column.confirmed.costs.mean(axis=0).tolist(),
             "share": shares.get(id(column), 0.0),
-            "episode": episodes.get(number),
+            "episode": first_episode + number,
         }
         for number, column in enumerate(frontier.columns)
     ]

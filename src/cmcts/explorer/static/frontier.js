@@ -56,17 +56,17 @@ function columnTable(app) {
       el(
         "td",
         {},
-        column.episode !== null &&
-          el(
-            "button",
-            {
-              type: "button",
-              class: "link",
-              "aria-label": `episode of column ${column.letter}`,
-              onclick: () => app.openEpisode(column.episode),
-            },
-            "its episode",
-          ),
+
+        el(
+          "button",
+          {
+            type: "button",
+            class: "link",
+            "aria-label": `episode of column ${column.letter}`,
+            onclick: () => app.openEpisode(column.episode),
+          },
+          "its episode",
+        ),
       ),
     ),
   );
