@@ -244,6 +244,7 @@ def test_names_are_text_and_cannot_end_the_script():
 def test_a_title_is_text():
     made = page({"about": {"task": HOSTILE}}).content
     assert b"<title>&lt;script&gt;document.title=" in made and made.count(b"<script") == 2
+    assert b"<title>{{data}} " in page({"about": {"task": "{{data}}"}}).content
 
 
 def test_a_page_needs_nothing_and_runs_nothing_but_itself(episode):
