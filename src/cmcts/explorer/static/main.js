@@ -208,7 +208,7 @@ function timelinePanel(app) {
     ),
   );
   const last = app.episode.steps.at(-1);
-  const over = last.total_costs.some((cost, m) => cost > app.episode.budget[m] + 1e-6);
+  const over = last.total_costs.some((cost, m) => cost > app.episode.budget[m] + OVERSPENT);
   return el(
     "section",
     { class: "panel timeline", "aria-label": "timeline" },

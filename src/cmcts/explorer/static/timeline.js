@@ -2,6 +2,7 @@
 
 const LANE = 58;
 const GUTTER = 122;
+const OVERSPENT = 1e-6; // by more than rounding, as in cmcts.evaluation
 
 function timeline(app) {
   const { episode, model } = app;
@@ -66,40 +67,38 @@ function marks(step, model) {
   return found;
 }
 
+// A line that rises or falls at each step.
+const stairs = (values, x, y) =>
+  values.map((value, k) => (k === 0 ? `M${x(0)} ${y(value)}` : `H${x(k)}V${y(value)}`)).join("");
+
 function rewardLane(chart, app, x, top, width) {
   const totals = [0, ...app.episode.steps.map((step) => step.total_reward)];
   const y = scale(Math.min(0, ...totals), Math.max(0, ...totals), top + LANE, top);
-  const path = totals.map((total, k) => (k === 0 ? `M${x(0)} ${y(total)}` : `H${x(k)}V${y(total)}`)).join("");
   chart.append(
     svg("path", { class: "axis", d: `M${GUTTER} ${y(0)}H${width}` }),
-    svg("path", { class: "reward-line", d: path }),
+    svg("path", { class: "reward-line", d: stairs(totals, x, y) }),
     svg("circle", { class: "reward-dot", cx: x(app.step), cy: y(totals[app.step]), r: 4.5 }),
     ...laneName("reward so far", fixed(totals[app.step], 2), top),
   );
 }
 
+// Bars are what is left of the budget, and what is spent beyond it; the line is what was spent so far.
 function budgetLane(chart, app, m, x, top, cell) {
   const budget = app.episode.budget[m];
   const spent = [0, ...app.episode.steps.map((step) => step.total_costs[m])];
-  const most = Math.max(budget, ...spent) || 1;
-  const y = scale(0, most, top + LANE, top);
+  const y = scale(0, Math.max(budget, ...spent) || 1, top + LANE, top);
   const bar = Math.max(2, Math.min(cell - 3, 34));
+  const column = (kind, k, amount) =>
+    svg("rect", { class: kind, x: x(k) - bar / 2, width: bar, rx: 2, y: y(amount), height: y(0) - y(amount) });
   spent.forEach((cost, k) => {
-    const left = Math.max(0, budget - cost);
-    const place = { x: x(k) - bar / 2, width: bar, rx: 2 };
-    chart.append(svg("rect", { ...place, class: "track", y: y(budget), height: y(0) - y(budget) || 1 }));
-    chart.append(svg("rect", { ...place, class: "left", y: y(left), height: y(0) - y(left) }));
-    if (cost > budget + 1e-6)
-      chart.append(svg("rect", { ...place, class: "overspent", y: y(cost - budget), height: y(0) - y(cost - budget) }));
+    chart.append(column("track", k, budget), column("left", k, Math.max(0, budget - cost)));
+    if (cost > budget + OVERSPENT) chart.append(column("overspent", k, cost - budget));
   });
+  chart.append(svg("path", { class: "cost-line", d: stairs(spent, x, y) }));
   const over = spent[app.step] - budget;
-  const words =
-    over > 1e-6
-      ? `${general(over, 3)} over`
-      : budget === 0
-        ? "nothing to spend"
-        : `${general(budget - spent[app.step], 3)} of ${general(budget, 3)} left`;
-  chart.append(...laneName(app.model.costs[m], words, top, over > 1e-6));
+  const left = budget === 0 ? "nothing to spend" : `${general(-over, 3)} of ${general(budget, 3)} left`;
+  const alarm = over > OVERSPENT;
+  chart.append(...laneName(app.model.costs[m], alarm ? `${general(over, 3)} over` : left, top, alarm));
 }
 
 function laneName(name, value, top, alarm = false) {
