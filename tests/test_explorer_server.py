@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import http.client
 import json
+import signal
+import subprocess
+import sys
 import threading
 from functools import partial
+from urllib.parse import urlsplit
 
 import pytest
 
 import cmcts
 from cmcts.explorer import record
 from cmcts.explorer.assembly import episodes_page
-from cmcts.explorer.laboratory import Laboratory
+from cmcts.explorer.laboratory import Laboratory, PlanAgain
 from cmcts.explorer.server import LiveServer
+from conftest import compiled_only
 from explorer_pages import data_of, unpacked
 
 TASK = "rocksample-5-7"
@@ -139,12 +144,23 @@ def test_long_and_broken_requests_are_refused(server):
     assert connection.getresponse().status == 400
 
 
+@compiled_only
+def test_the_command_serves_until_it_is_interrupted():
+    command = [sys.executable, "-m", "cmcts", "explore", "random-sparse-1", "--iterations", "8", "--serve"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        address = urlsplit(process.stdout.readline().removeprefix("page: ").strip())
+        connection = http.client.HTTPConnection(address.netloc, timeout=60)
+        connection.request("GET", f"/?{address.query}")
+        assert data_of(connection.getresponse().read())["about"]["task"] == "random-sparse-1"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+        assert process.stdout.read() == "Ctrl-C ends it\nended\n"
+
+
 def test_a_planner_that_cannot_be_changed_says_so():
     task = cmcts.make(TASK)
     player = partial(cmcts.Agent, cmcts.CCMCP(task.model, task.search), task.budget, iterations=16)
     laboratory = Laboratory([record(task, player())], [player], None)
-    from cmcts.explorer.laboratory import PlanAgain
-
     assert laboratory.plan_again(PlanAgain(0, 0, budget=(2.0,)))["decision"]["budget"] == [2.0]
     with pytest.raises(cmcts.InvalidInput, match="expected a planner with a tolerance and a price, got CCMCP"):
         laboratory.plan_again(PlanAgain(0, 0, price=(1.0,)))

@@ -149,6 +149,7 @@ class Explore(PlannerOptions):
 
         with LiveServer(data, laboratory, self.port) as server:
             console.print(f"page: [bold]{server.address}[/]\nCtrl-C ends it", soft_wrap=True)
+            console.file.flush()  # whoever reads it through a pipe needs the address now
             if self.open:
                 _show(server.address)
             try:
