@@ -309,5 +309,8 @@ def test_mistakes_get_one_clear_line(capsys, tmp_path):
     assert cli.main(["explore", TASK, "--out", str(tmp_path / "page.pdf")]) == 2
     assert "expected --out to end with .html" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
-    assert cli.main(["explore", "random-sparse-1", "--out", str(tmp_path / "file" / "page.html")]) == 2
+    assert (
+        cli.main(["explore", "random-sparse-1", "--iterations", "1", "--out", str(tmp_path / "file" / "page.html")])
+        == 2
+    )
     assert "file" in capsys.readouterr().err
