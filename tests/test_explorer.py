@@ -275,7 +275,9 @@ def test_a_notebook_shows_a_page_in_a_frame(decision, tmp_path):
 
 
 def test_trees_share_the_room_of_a_page():
-    assert node_limit(0) == node_limit(1) == MAX_NODES and node_limit(50) == MAX_NODES // 50
+    assert node_limit([]) == node_limit([MAX_NODES]) == node_limit([1024] * 100) == MAX_NODES
+    assert node_limit([3 * MAX_NODES] * 4) == MAX_NODES // 4
+    assert node_limit([1000, 3 * MAX_NODES, 1000]) == MAX_NODES - 2000
 
 
 @compiled_only

@@ -54,16 +54,21 @@ def episodes_page(
 ) -> dict[str, Any]:
     """The data of a page with episodes of one task, whose truth may be known; the first is the one that is shown."""
     first, album = episodes[0], Album()
-    limit = node_limit(sum(episode.trees for episode in episodes))
+    limit = node_limit([size for episode in episodes for size in episode.tree_sizes])
     shown = [episode_data(episode, album, limit, known) for episode in episodes]
     task = first.task
     words = _about(task.name, description=task.description, seed=first.seed, command=command, note=note)
     return {"about": words, "model": _names(task.model), "pictures": album.pages, "episodes": shown}
 
 
-def node_limit(trees: int) -> int:
-    """How many nodes of each of so many trees a page shows."""
-    return max(1, MAX_NODES // max(1, trees))
+def node_limit(sizes: Sequence[int]) -> int:
+    """How many nodes of each tree a page shows, so that all have room: small trees leave theirs to large ones."""
+    room, left = MAX_NODES, len(sizes)
+    for size in sorted(sizes):
+        if size * left > room:
+            return max(1, room // left)
+        room, left = room - size, left - 1
+    return MAX_NODES
 
 
 def _about(task: str, **words: Any) -> dict[str, Any]:

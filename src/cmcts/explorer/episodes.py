@@ -33,9 +33,9 @@ class Episode:
     """What is special about it, for the page: which column of a frontier played, which action was forced."""
 
     @property
-    def trees(self) -> int:
-        """How many of its decisions hold their tree."""
-        return sum(step.decision.tree is not None for step in self.steps)
+    def tree_sizes(self) -> list[int]:
+        """The nodes of every tree that its decisions hold."""
+        return [step.decision.tree_size for step in self.steps if step.decision.tree is not None]
 
 
 def record(

@@ -81,7 +81,7 @@ class Laboratory:
         self._episodes.append(again)
         self._players.append(player)
         album = Album()
-        shown = episode_data(again, album, node_limit(again.trees), self._truth)
+        shown = episode_data(again, album, node_limit(again.tree_sizes), self._truth)
         return {"episode": shown, "pictures": album.pages}
 
     def _episode(self, number: int, step: int) -> Episode:
