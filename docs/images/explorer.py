@@ -9,12 +9,13 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from playwright.sync_api import sync_playwright
 
 from cmcts import cli
 
+WIDTH = 1280
 PAGES = {
     "gridworld": ["safe-gridworld", "--keep", "episode", "--seed", "0"],
     "rocksample": ["rocksample-7-8", "--keep", "episode", "--seed", "3"],
@@ -22,14 +23,13 @@ PAGES = {
 
 
 class Shot(NamedTuple):
-    """Which page, where on it, what to point at, and how large."""
+    """Which page, where on it, what to point at, and how high."""
 
     page: str
     address: str
     point_at: str | None = None
-    width: int = 1280
     height: int = 800
-    scheme: str = "light"
+    scheme: Literal["light", "dark"] = "light"
 
 
 SHOTS = {
@@ -39,7 +39,6 @@ SHOTS = {
     "explorer_rocksample": Shot("rocksample", "step=0", "tr[data-row-action='9']", height=840),
     "explorer_frontier": Shot("rocksample", "view=frontier", ".frontier-dot:nth-of-type(2)", height=920),
     "explorer_tree": Shot("rocksample", "step=2", ".tree .row.refused", height=1000, scheme="dark"),
-    "explorer_phone": Shot("gridworld", "step=2", width=390, height=844),
 }
 
 
@@ -53,8 +52,8 @@ def main() -> None:
         chromium = playwright.chromium.launch(executable_path=program, args=arguments)
         for name, shot in SHOTS.items():
             page = chromium.new_page(
-                viewport={"width": shot.width, "height": shot.height},
-                color_scheme="dark" if shot.scheme == "dark" else "light",
+                viewport={"width": WIDTH, "height": shot.height},
+                color_scheme=shot.scheme,
             )
             page.goto(f"file://{folder}/{shot.page}.html#{shot.address}")
             page.wait_for_load_state("networkidle")
