@@ -35,42 +35,40 @@ function mixtureWords({ data, model }) {
   const limits = chosen.budget.map((limit, m) =>
     model.costs.length > 1 ? `${model.costs[m]} ${general(limit)}` : general(limit),
   );
-  const price = chosen.prices.map((lambda) => general(lambda, 3)).join(", ");
-  return `For a budget of ${limits.join(", ")}: ${parts.join(", ")}. One more unit of budget would earn ${price}.`;
+  const mixed = `For a budget of ${limits.join(", ")}: ${parts.join(", ")}.`;
+  // At the end of what was measured a program has no price to tell.
+  if (chosen.prices.every((lambda) => lambda === 0)) return mixed;
+  return `${mixed} One more unit of budget would earn ${chosen.prices.map((lambda) => general(lambda, 3)).join(", ")}.`;
 }
 
 function columnTable(app) {
   const { columns } = app.data.frontier;
-  const heads = ["", "column", "reward", ...app.model.costs, "share", ""].map((name, k) =>
-    el("th", { scope: "col", class: k < 2 ? "text" : null }, name),
+  const heads = ["", "column", "", "share", "reward", ...app.model.costs].map((name, k) =>
+    el("th", { scope: "col", class: k < 3 ? "text" : null }, name),
   );
-  const rows = columns.map((column) =>
-    el(
+  const rows = columns.map((column) => {
+    const episode = el(
+      "button",
+      {
+        type: "button",
+        class: "link",
+        "aria-label": `episode of column ${column.letter}`,
+        onclick: () => app.openEpisode(column.episode),
+      },
+      "its episode",
+    );
+    return el(
       "tr",
       { class: column.share > 0 ? "chosen" : null },
       el("td", { class: "text" }, el("b", {}, column.letter)),
       el("th", { scope: "row", class: "text" }, column.name),
+      el("td", { class: "text" }, episode),
+      el("td", {}, column.share > 0 ? percent(column.share) : "–"),
       el("td", {}, `${fixed(column.reward, 2)} ± ${fixed((column.interval[1] - column.interval[0]) / 2, 2)}`),
       column.costs.map((cost) => el("td", {}, fixed(cost))),
-      el("td", {}, column.share > 0 ? percent(column.share) : "–"),
-      el(
-        "td",
-        {},
-
-        el(
-          "button",
-          {
-            type: "button",
-            class: "link",
-            "aria-label": `episode of column ${column.letter}`,
-            onclick: () => app.openEpisode(column.episode),
-          },
-          "its episode",
-        ),
-      ),
-    ),
-  );
-  return el("table", { class: "columns" }, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, rows));
+    );
+  });
+  return el("table", {}, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, rows));
 }
 
 function frontierChart(app) {
