@@ -13,6 +13,13 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+# A browser of the system. Where there is none and we may install one, as in a container, it is Debian's.
+.venv/browser: .venv/installed
+	@command -v chromium || command -v google-chrome || command -v google-chrome-stable \
+	  || (apt-get update -q && apt-get install -q -y --no-install-recommends chromium) \
+	  || (echo "expected Chromium or Chrome, got none, and it could not be installed"; exit 1)
+	@touch $@
+
 demo: .venv/installed  ## train, plan and compare on small tasks; writes runs/demo
 	$(BIN)/cmcts demo
 
@@ -22,8 +29,8 @@ test: .venv/installed  ## the default test run
 test-slow: .venv/installed  ## the long tests as well
 	$(PYTEST) -m 'not extras'
 
-test-extras: .venv/installed  ## what needs more than is installed here: a fresh environment for the wheel
-	$(BIN)/python -m pytest -m extras || [ $$? -eq 5 ]  # 5: there is none
+test-extras: .venv/browser  ## what needs more than Python: a fresh environment for the wheel, and a browser
+	CMCTS_BROWSER=required $(BIN)/python -m pytest -m extras
 
 test-nojit: .venv/installed  ## the same sources, uncompiled
 	NUMBA_DISABLE_JIT=1 $(PYTEST)
@@ -37,7 +44,7 @@ check: .venv/installed  ## style, types, and who leans on whom
 bench: .venv/installed  ## simulations per second, compile time, memory
 	$(BIN)/cmcts bench
 
-images: .venv/installed  ## the pictures in the docs
+images: .venv/browser  ## the pictures in the docs
 	for script in docs/images/*.py; do $(BIN)/python $$script || exit 1; done
 
 docs: .venv/installed  ## the documentation site, into site/

@@ -100,12 +100,12 @@ def test_worlds_without_pictures_show_their_state():
     from types import SimpleNamespace
 
     import cmcts
-    from cmcts.commands.play_episode import first_picture
+    from cmcts.evaluation.playing import first_picture
     from cmcts.model.worlds import ModelWorld
 
     model = cmcts.make("safe-gridworld").model
     x, y = ModelWorld(model).reset(seed=0)[0]
-    assert first_picture(SimpleNamespace(real_world=partial(ModelWorld, model)), seed=0) == f"state [{x}, {y}]"
+    assert first_picture(SimpleNamespace(real_world=partial(ModelWorld, model)), seed=0).content == f"state [{x}, {y}]"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from cmcts import cli
 from cmcts.evaluation.episodes import run_episodes
 from cmcts.report.tables import read_rows
 from conftest import compiled_only
+from explorer_pages import data_of
 
 TASK, EPISODES, ITERATIONS = "safe-gridworld", 8, 32
 EVALUATE = ["evaluate", TASK, "--episodes", str(EPISODES), "--iterations", str(ITERATIONS), "--seed", "3", "--planner"]
@@ -117,6 +118,11 @@ def test_demo_trains_compares_and_reports(capsys, tmp_path, monkeypatch, hasty):
         )
         assert f"<td>{name}</td><td>{episodes.rewards.mean():.2f} ± " in report.replace("\n", "")
     assert report.count("<td>penalized</td>") == 1
+    assert "<a href='explore-rocksample-3-2.html'>" in report
+    inside = data_of((tmp_path / "explore-rocksample-3-2.html").read_bytes())
+    assert [episode["name"] for episode in inside["episodes"]] == ["cmcts", "cc-mcp", "penalized"]
+    assert inside["episodes"][1]["steps"][-1]["total_reward"] == pytest.approx(episodes.rewards[0])
+    assert sum(inside["critic"]["trained"]) > 0
 
 
 @compiled_only

@@ -439,6 +439,6 @@ def test_rgb_array():
 def test_render_modes():
     assert world_at([0.0, 0.0, *MIDDLE]).render() is None
     with pytest.raises(
-        InvalidInput, match=r"^expected render_mode to be one of \[None, 'ansi', 'rgb_array'\], got 'hd'$"
+        InvalidInput, match=r"^expected render_mode to be one of \[None, 'ansi', 'rgb_array', 'svg'\], got 'hd'$"
     ):
         RockSampleWorld(render_mode="hd")

@@ -79,6 +79,12 @@ def test_it_plans_plays_solves_and_evaluates(installed):
     assert re.search(r"reward +-?\d+\.\d+", evaluate) and re.search(r"over budget +\d of 4 episodes", evaluate)
 
 
+def test_its_pages_are_whole(installed):
+    installed.output("cmcts", "explore", "safe-gridworld", "--iterations", "64", "--out", "page.html")
+    page = (installed.folder / "page.html").read_text()
+    assert "--chosen-ground" in page and "class TreeModel" in page and page.endswith("</html>\n")
+
+
 @pytest.mark.parametrize("command", [["train", "safe-gridworld"], ["demo"], ["reproduce"]], ids=lambda words: words[0])
 def test_what_needs_an_extra_says_which_before_it_does_anything(installed, command):
     done = installed.run("cmcts", *command)

@@ -19,9 +19,9 @@ from matplotlib.lines import Line2D
 import cmcts
 from cmcts import Agent
 from cmcts.commands.planner_options import PLANNERS, make_planner
-from cmcts.commands.play_episode import Step, play_episode
 from cmcts.envs.rocksample.model import SAMPLE, SENSE
 from cmcts.envs.rocksample.world import RockSampleWorld
+from cmcts.evaluation.playing import Step, play_episode
 
 SEED = 3
 NAMES = {"cmcts": "C-MCTS", "cc-mcp": "CC-MCP", "penalized": "MCTS with a penalty"}

@@ -28,6 +28,7 @@ evaluation/       episodes in a world, and how sure their figures are
 frontier/         policies measured once, and mixed for any budget
 training/         a safety critic, learned offline
 report/           results for people
+explorer/         pages to look inside
 reproduction/     every experiment of the paper
 commands/         one file a command
 cli.py            the command line
@@ -39,6 +40,7 @@ from cmcts import _moved
 from cmcts.critic import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.errors import InvalidInput, ModelError
 from cmcts.exact import TabularPolicy
+from cmcts.explorer import explore
 from cmcts.frontier import Frontier, MixedPolicy
 from cmcts.model import Model, check_model, with_time
 from cmcts.planning import (
@@ -82,6 +84,7 @@ __all__ = [
     "__version__",
     "check_model",
     "ensemble",
+    "explore",
     "immediate_costs_only",
     "make",
     "stream",

@@ -18,6 +18,7 @@ from cmcts.commands.bench import Bench
 from cmcts.commands.check import Check
 from cmcts.commands.demo import Demo
 from cmcts.commands.evaluate import Evaluate
+from cmcts.commands.explore import Explore
 from cmcts.commands.frontier import ShowFrontier
 from cmcts.commands.plan import Plan
 from cmcts.commands.play import Play
@@ -33,6 +34,7 @@ COMMANDS: dict[str, Any] = {
     "check": Check,
     "plan": Plan,
     "play": Play,
+    "explore": Explore,
     "train": Train,
     "evaluate": Evaluate,
     "frontier": ShowFrontier,

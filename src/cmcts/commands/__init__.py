@@ -1,12 +1,12 @@
 """One file a command: a frozen dataclass whose fields are the options and whose `run` does the work.
 
 planner_options.py  what several commands share: which task, which planner, which critic
-play_episode.py     one episode in a task's real world, step by step
 progress.py         progress of a training in the terminal
 tasks.py            what there is to plan in
 check.py            what is right, wrong and slow about a model or a task
 plan.py             one decision, and the table behind it
 play.py             one episode, drawn step by step
+explore.py          one episode, and a page to look inside
 train.py            train a safety critic and a frontier
 evaluate.py         reward, cost and violations over many real episodes
 frontier.py         what any budget buys

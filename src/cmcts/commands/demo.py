@@ -14,9 +14,13 @@ from cmcts.extras import require_extra
 from cmcts.report import html as pages
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.console import Console
 
+    from cmcts.commands.planner_options import PlannerName
     from cmcts.evaluation.episodes import Summary, Transitions
+    from cmcts.planning.planner import Planner
     from cmcts.tasks.task import Task
 
 TASKS = ("safe-gridworld", "rocksample-5-7")
@@ -103,10 +107,10 @@ class Demo:
             console.print(f"[bold red]{name}: no feasible critic was found; try another --seed[/]")
             return None
         seconds = time.perf_counter() - began
+        planners = {name: make_planner(task, name, folder if name == "cmcts" else None).planner for name in PLANNERS}
         summaries: dict[str, Summary] = {}
         journeys: dict[str, Transitions] = {}
-        for planner_name in PLANNERS:
-            planner = make_planner(task, planner_name, folder if planner_name == "cmcts" else None).planner
+        for planner_name, planner in planners.items():
             with console.status(f"{name}: {planner_name} plays {self.episodes} episodes in the real world"):
                 episodes, journeys[planner_name] = run_episodes(
                     planner,
@@ -117,6 +121,7 @@ class Demo:
                     iterations=task.iterations,
                 )
             summaries[planner_name] = episodes.summary()
+        self._explore(task, folder, planners)
         best = solve_task(task).reward_upper
         self._print(task, summaries, best, console)
         figures = {
@@ -126,6 +131,26 @@ class Demo:
         return section_html(
             task, summaries, figures, f"critic trained in {seconds:.0f} s, {self.episodes} episodes each"
         )
+
+    def _explore(self, task: Task, folder: Path, planners: Mapping[PlannerName, Planner]) -> None:
+        """A page to look inside the first episode of each planner."""
+        from cmcts.evaluation.episodes import player_stream, world_seed
+        from cmcts.explorer import record
+        from cmcts.explorer.assembly import episodes_page
+        from cmcts.explorer.critics import critic_data
+        from cmcts.explorer.page import page
+        from cmcts.explorer.truth import truth
+        from cmcts.planning.agent import Agent
+
+        episodes = []
+        for name, planner in planners.items():
+            rng = player_stream(self.seed, 0)
+            agent = Agent(planner, task.budget, rng=rng, iterations=task.iterations, keep_tree=True)
+            episodes.append(record(task, agent, seed=world_seed(self.seed, 0), name=name))
+        known = truth(task)
+        data = episodes_page(episodes, known, command=f"cmcts demo --seed {self.seed}")
+        data["critic"] = critic_data(task, planners["cmcts"].critic, episodes[0], known, folder)
+        page(data).write(self.out / explorer_name(task))
 
     def _print(self, task: Task, summaries: dict[str, Summary], best: float, console: Console) -> None:
         from rich import box
@@ -147,6 +172,11 @@ class Demo:
         console.print(table)
 
 
+def explorer_name(task: Task) -> str:
+    """The file of a task's explorer, beside the report; tasks have plain names."""
+    return f"explore-{task.name}.html"
+
+
 def section_html(task: Task, summaries: dict[str, Summary], figures: dict[str, bytes], note: str) -> str:
     """One task's part of the report, figures inline."""
     rows = [
@@ -164,6 +194,8 @@ def section_html(task: Task, summaries: dict[str, Summary], figures: dict[str, b
         f"<p>{html.escape(INTRODUCTION.get(task.name, task.description))}</p>",
         pages.table(("planner", "reward", "cost", "over budget", "ms a decision"), rows),
         f"<p class='note'>{html.escape(note)}; ± is one standard error.</p>",
+        f"<p><a href='{explorer_name(task)}'>Look inside the first episode of each planner</a>: "
+        "what was considered, what was refused, and why.</p>",
     ]
     for title, picture in figures.items():
         parts += [f"<h3>{html.escape(title)}</h3>", pages.image(picture, title)]

@@ -14,16 +14,14 @@ from cmcts.errors import InvalidInput, expect
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
     from rich.table import Table
 
     from cmcts.evaluation.episodes import Summary
-    from cmcts.frontier import Frontier, MixedPolicy
+    from cmcts.frontier import Frontier
+    from cmcts.frontier.curve import Point
     from cmcts.tasks.task import Task
 
 _OWN = "(default: the task's own)"
-STEPS = 10
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,7 @@ class ShowFrontier:
         from cmcts.commands.planner_options import load_task
         from cmcts.critic import bundle
         from cmcts.frontier import Frontier
+        from cmcts.frontier.curve import Point, ladder
 
         expect(self.episodes == 0 or self.episodes >= 2, "episodes >= 2, or 0", self.episodes)
         if self.keep == "episode":
@@ -66,7 +65,9 @@ class ShowFrontier:
         task = load_task(self.task)
         folder = bundle.find(self.critic or task.name)
         frontier = Frontier.of(bundle.load(folder), task.model)
-        points = [self._point(task, frontier, limits) for limits in self._ladder(task, frontier)]
+        budgets = ladder(frontier) if self.budget is None else [task.model.validate_costs(self.budget, "budget")]
+        keep: Any = self.keep
+        points = [Point.at(task, frontier, limits, keep, self.share) for limits in budgets]
         rivals = self._rivals(task) if self.episodes else {}
         if self.out is not None:
             from cmcts.files import write_atomically
@@ -99,31 +100,6 @@ class ShowFrontier:
                 f"{summary.violations} of {summary.episodes} episodes over it"
             )
 
-    def _ladder(self, task: Task, frontier: Frontier) -> list[NDArray[np.float64]]:
-        """Budgets to show: of one constraint, even steps from the least that can be kept to the most that is spent."""
-        import numpy as np
-
-        if self.budget is not None:
-            return [task.model.validate_costs(self.budget, "budget")]
-        if task.model.cost_count > 1:
-            return [np.asarray(frontier.budget)]
-        least, most = float(frontier.least_costs[0]), float(frontier.largest_costs[0])
-        steps = np.linspace(least, most, STEPS)
-        own = float(frontier.budget[0])
-        return [np.array([limit]) for limit in sorted({*steps.tolist(), *([own] if own >= least else [])})]
-
-    def _point(self, task: Task, frontier: Frontier, limits: NDArray[np.float64]) -> _Point:
-        from cmcts.errors import InvalidInput
-        from cmcts.tasks.optimum import solve_training
-
-        keep: Any = self.keep
-        policy = frontier.at(limits, keep=keep, share=self.share)
-        try:
-            best = solve_training(task, limits).reward_upper
-        except InvalidInput:
-            best = None
-        return _Point(policy, best)
-
     def _rivals(self, task: Task) -> dict[str, Summary]:
         """C-MCTS and CC-MCP on the same worlds, at the task's budget."""
         from rich.console import Console
@@ -143,41 +119,14 @@ class ShowFrontier:
         return summaries
 
 
-@dataclass(frozen=True, eq=False)
-class _Point:
-    """The mixture for one budget, and the optimum there if it is known."""
-
-    policy: MixedPolicy
-    optimum: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        policy = self.policy
-        columns = zip(policy.weights.tolist(), policy.columns, strict=True)
-        return {
-            "budget": policy.budget.tolist(),
-            "reward_mean": policy.reward_mean,
-            "reward_interval": list(policy.reward_interval),
-            "cost_means": policy.cost_means.tolist(),
-            "cost_bounds": policy.cost_bounds.tolist(),
-            "over_budget": policy.over_budget,
-            "prices": policy.prices.tolist(),
-            "optimum": self.optimum,
-            "mixture": [{"share": share, "policy": column.settings.name} for share, column in columns],
-        }
-
-    def to_row(self) -> tuple[float, float, float, float, float | None]:
-        """Budget, reward, its interval, and the optimum: for a figure."""
-        low, high = self.policy.reward_interval
-        return float(self.policy.budget[0]), self.policy.reward_mean, low, high, self.optimum
-
-
-def _table(task: Task, frontier: Frontier, points: Sequence[_Point]) -> Table:
+def _table(task: Task, frontier: Frontier, points: Sequence[Point]) -> Table:
     from rich import box
     from rich.table import Table
 
     from cmcts.commands.planner_options import numbers
+    from cmcts.frontier.curve import letters
 
-    letters = _letters(frontier)
+    names = letters(frontier)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("budget", "reward", "cost", "at most", "over", "price"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -199,22 +148,18 @@ def _table(task: Task, frontier: Frontier, points: Sequence[_Point]) -> Table:
         if known:
             cells.append("-" if point.optimum is None else f"{point.optimum:.2f}")
         mixed = zip(policy.weights, policy.columns, strict=True)
-        table.add_row(*cells, ", ".join(f"{100 * share:.0f} % {letters[id(column)]}" for share, column in mixed))
+        table.add_row(*cells, ", ".join(f"{100 * share:.0f} % {names[id(column)]}" for share, column in mixed))
     return table
-
-
-def _letters(frontier: Frontier) -> dict[int, str]:
-    """A letter for each column, the thriftiest first."""
-    order = sorted(frontier.columns, key=lambda column: float(column.confirmed.costs.mean()))
-    return {id(column): chr(ord("A") + k) if k < 26 else f"A{k}" for k, column in enumerate(order)}
 
 
 def _legend(frontier: Frontier) -> list[str]:
     """What each letter stands for."""
-    letters = _letters(frontier)
+    from cmcts.frontier.curve import letters
+
+    names = letters(frontier)
     lines = []
-    for column in sorted(frontier.columns, key=lambda column: letters[id(column)]):
+    for column in sorted(frontier.columns, key=lambda column: names[id(column)]):
         cost = ", ".join(f"{mean:.3f}" for mean in column.confirmed.costs.mean(axis=0))
         name, reward = column.settings.name, column.confirmed.rewards.mean()
-        lines.append(f"{letters[id(column)]}  {name}: reward {reward:.2f}, cost {cost}")
+        lines.append(f"{names[id(column)]}  {name}: reward {reward:.2f}, cost {cost}")
     return lines

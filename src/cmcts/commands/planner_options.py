@@ -105,7 +105,7 @@ def default_critic(task: Task, directory: Path | None = None) -> ChosenCritic:
     from cmcts.critic import bundle
     from cmcts.critic.ensemble import immediate_costs_only
 
-    folder = _folder(task, directory)
+    folder = bundle_folder(task, directory)
     if folder is not None:
         loaded = bundle.load(folder)
         origin = _origin(folder, directory)
@@ -133,14 +133,16 @@ class Choice(NamedTuple):
     keep: KeepName | None  # None: this planner makes nothing of the word
     note: str
 
-    def agent(self, seed: int, iterations: int | None, seconds: float | None) -> Agent:
+    def agent(self, seed: int, iterations: int | None, seconds: float | None, *, keep_tree: bool = False) -> Agent:
         """An agent for one episode; of a frontier, with the column that the seed draws."""
         from cmcts.planning.agent import Agent
         from cmcts.planning.planner import Planner
 
         if isinstance(self.player, Planner):
-            return Agent(self.player, self.budget, rng=seed, iterations=iterations, seconds=seconds)
-        return self.player.agent(rng=seed, iterations=iterations, seconds=seconds)
+            return Agent(
+                self.player, self.budget, rng=seed, iterations=iterations, seconds=seconds, keep_tree=keep_tree
+            )
+        return self.player.agent(rng=seed, iterations=iterations, seconds=seconds, keep_tree=keep_tree)
 
     def drawn(self, seed: int) -> str:
         """The column that an episode of this seed is played with; empty if there is nothing to draw."""
@@ -162,7 +164,7 @@ def choose(task: Task, options: PlannerOptions) -> Choice:
         return _exact_choice(task, options)
     if options.policy is not None:
         raise InvalidInput(f"expected --policy with planner exact alone, got it with {options.planner}")
-    folder = _folder(task, options.critic)
+    folder = bundle_folder(task, options.critic)
     name = options.planner or _planner_for(options.keep, folder)
     if options.keep is not None:
         fitting = "cmcts" if options.keep == "episode" else "frontier"
@@ -207,7 +209,7 @@ def _planner_for(keep: KeepName | None, folder: Path | None) -> PlannerName:
     return "frontier"
 
 
-def _folder(task: Task, directory: Path | None) -> Path | None:
+def bundle_folder(task: Task, directory: Path | None) -> Path | None:
     """The folder of the bundle that is asked for, else of the one that ships, if there is one."""
     from cmcts.critic import bundle
 

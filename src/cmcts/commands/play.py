@@ -22,9 +22,9 @@ class Play(PlannerOptions):
         from rich.markup import escape
 
         from cmcts.commands.planner_options import choose, compile_first, load_task, numbers
-        from cmcts.commands.play_episode import first_picture, play_episode
         from cmcts.errors import expect
         from cmcts.evaluation.episodes import OVERSPENT
+        from cmcts.evaluation.playing import first_picture, play_episode
 
         expect(self.delay >= 0, "delay >= 0", self.delay)
         task = load_task(self.task)
@@ -35,7 +35,7 @@ class Play(PlannerOptions):
         console.print(f"[bold]{task.name}[/], planner {choice.name}")
         drawn = f"\ndrawn for this episode: {name}" if (name := choice.drawn(self.seed)) else ""
         console.print(f"{choice.note}{drawn}\n", style="dim", markup=False)
-        console.print(first_picture(task, self.seed), markup=False)
+        console.print(first_picture(task, self.seed).content, markup=False)
         episode = play_episode(task, choice.agent(self.seed, self.iterations, self.seconds), seed=self.seed)
         model, steps = task.model, []
         cost = "cost " if model.cost_count == 1 else ""  # several costs bring their names
@@ -44,7 +44,7 @@ class Play(PlannerOptions):
             steps.append(step)
             warning = "  [bold red]nothing was safe[/]" if step.decision.nothing_safe else ""
             console.print(f"\n[bold]{len(steps)}. {escape(step.decision.action_name)}[/]{warning}")
-            console.print(step.picture, markup=False)
+            console.print(step.picture.content, markup=False)
             console.print(f"reward {step.reward:g}, {cost}{numbers(model, step.costs)}", end="   ")
             so_far = f"reward {step.discounted_reward:.3f}, {cost}{numbers(model, step.discounted_costs)}"
             console.print(f"[dim]so far: {so_far}; left {numbers(model, step.budget_left)}[/]")

@@ -204,6 +204,11 @@ def world_seed(seed: int, episode: int) -> int:
     return int(np.random.SeedSequence((seed, episode), spawn_key=(0,)).generate_state(1)[0])
 
 
+def player_stream(seed: int, episode: int) -> Stream:
+    """The random stream of the agent that plays an episode, by the same two numbers."""
+    return stream(np.random.SeedSequence((seed, episode), spawn_key=(1,)))
+
+
 class EpisodePolicy(Protocol):
     """What plays episodes by several planners: which one is decided before the first step, and kept to the last."""
 
@@ -295,9 +300,8 @@ class _Episode:
         seconds: float | None,
         random_actions: float,
     ) -> None:
-        sequence = np.random.SeedSequence((seed, index), spawn_key=(1,))
         self.world = world
-        rng = stream(sequence)
+        rng = player_stream(seed, index)
         if isinstance(planner, Planner):
             self.agent = Agent(planner, budget, rng=rng, iterations=iterations, seconds=seconds)
         else:

@@ -8,6 +8,7 @@ settings.py    how many columns are tried, and on how many episodes each
 mixture.py     the best mixture of measured policies within a budget, and a margin for what was not measured
 policy.py      a mixture in use: an agent draws its column once
 frontier.py    the columns of one problem, and the mixture for any budget
+curve.py       what any budget buys, beside the optimum
 generation.py  which columns: the ends, a bracket, the program's own prices, and the critic's guard
 """
 

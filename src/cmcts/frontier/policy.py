@@ -58,6 +58,7 @@ class MixedPolicy:
         iterations: int | None = None,
         seconds: float | None = None,
         reuse_tree: bool = False,
+        keep_tree: bool = False,
     ) -> Agent:
         """An agent for one episode: draws its column now, unless told which, and keeps to it."""
         draws = stream(rng)
@@ -71,6 +72,7 @@ class MixedPolicy:
             iterations=iterations,
             seconds=seconds,
             reuse_tree=reuse_tree,
+            keep_tree=keep_tree,
         )
 
     def plan(

@@ -18,6 +18,8 @@ from cmcts.random import Stream, stream
 class Agent:
     """Carries budget, multipliers, random stream and, with `reuse_tree`, the tree through one episode.
 
+    With `keep_tree` every decision holds the whole tree that it was found by.
+
     An episode goes like this:
 
         agent = Agent(planner, budget=1.0, rng=seed, iterations=1024)
@@ -35,13 +37,14 @@ class Agent:
         iterations: int | None = None,
         seconds: float | None = None,
         reuse_tree: bool = False,
+        keep_tree: bool = False,
     ) -> None:
         self.planner = planner
         self.budget = planner.model.validate_costs(budget, "budget")
         planner.begin_with(self.budget)
         self.multipliers = planner.initial_multipliers()
         self.rng = stream(rng)
-        self.iterations, self.seconds = iterations, seconds
+        self.iterations, self.seconds, self.keep_tree = iterations, seconds, keep_tree
         self.decision: Decision | None = None
         self._session = planner.session() if reuse_tree else None
         self._arriving = False  # expected accounting has still to add what the next state needs
@@ -68,6 +71,7 @@ class Agent:
                 seconds=self.seconds,
                 rng=self.rng,
                 multipliers=self.multipliers,
+                keep_tree=self.keep_tree,
             )
         else:
             decision = self.planner.plan_in(
@@ -78,6 +82,7 @@ class Agent:
                 seconds=self.seconds,
                 rng=self.rng,
                 multipliers=self.multipliers,
+                keep_tree=self.keep_tree,
                 after=None if self.decision is None else self.decision.action,
             )
         self.decision = decision

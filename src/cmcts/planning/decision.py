@@ -39,6 +39,7 @@ class Decision:
     tree_depth: int
     pruning: PruningSettings | None = None
     cost_scale: NDArray[np.float64] | None = None  # [M] what the tolerance and sigma_max are shares of
+    cost_discounts: NDArray[np.float64] | None = None  # [M] gamma of each cost
     tree: Tree | None = None  # the whole tree, if it was asked for
 
     @property

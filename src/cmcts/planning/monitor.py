@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmcts.errors import InvalidInput, expect
 from cmcts.planning.agent import Agent
+from cmcts.planning.decision import Decision
 from cmcts.planning.planners import CMCTS
 from cmcts.random import Stream
 
@@ -64,6 +65,7 @@ class SafetyMonitor:
         rng: int | Stream = 0,
         iterations: int | None = None,
         seconds: float | None = None,
+        keep_tree: bool = False,
     ) -> None:
         expect(isinstance(planner, CMCTS), "a CMCTS planner, whose critic judges actions", type(planner).__name__)
         predict = getattr(policy, "predict", None)
@@ -72,12 +74,17 @@ class SafetyMonitor:
         self.interventions: list[Intervention] = []
         self.step = 0
         self._propose: Policy = policy if predict is None else lambda state: predict(state, deterministic=True)[0]
-        self._agent = Agent(planner, budget, rng=rng, iterations=iterations, seconds=seconds)
+        self._agent = Agent(planner, budget, rng=rng, iterations=iterations, seconds=seconds, keep_tree=keep_tree)
 
     @property
     def budget(self) -> NDArray[np.float64]:
         """[M] what is left of the budget, in discounted units of now."""
         return self._agent.budget
+
+    @property
+    def decision(self) -> Decision | None:
+        """What is behind the last action: the planner's decision, or the critic's verdict on the policy's."""
+        return self._agent.decision
 
     def act(self, state: ArrayLike) -> int:
         """The policy's action if it is safe, else the planner's."""

@@ -26,7 +26,7 @@ from cmcts.search.kernels import Rules
 from cmcts.search.pruning import LOWEST_MEAN, LOWEST_PESSIMISTIC, ROUNDING, PruningSettings
 from cmcts.search.session import SearchSession
 from cmcts.search.settings import SearchSettings
-from cmcts.search.tree import PRUNED, ROOT
+from cmcts.search.tree import PRUNED, ROOT, in_use
 
 Probabilities = NDArray[np.float64]  # [A]
 
@@ -195,7 +195,7 @@ class Planner:
         checked = self.model.validate_state(state)
         session = self._borrow()
         try:
-            decision = self.plan_in(
+            return self.plan_in(
                 session,
                 checked,
                 budget,
@@ -206,9 +206,7 @@ class Planner:
                 keep_tree=keep_tree,
             )
         finally:
-            if not keep_tree:
-                self._give_back(session)
-        return decision
+            self._give_back(session)
 
     def plan_in(
         self,
@@ -381,7 +379,8 @@ class Planner:
             tree_depth=int(tree.peak_depth[0]),
             pruning=self.pruning,
             cost_scale=np.asarray(self.critic.cost_scale),
-            tree=tree if keep_tree else None,
+            cost_discounts=self._cost_discounts.copy(),
+            tree=in_use(tree) if keep_tree else None,
         )
 
 

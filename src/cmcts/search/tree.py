@@ -89,6 +89,12 @@ def bytes_per_node(tree: Tree) -> float:
     return sum(array.nbytes for array in tree[3:]) / len(tree.states)
 
 
+def in_use(tree: Tree) -> Tree:
+    """A copy of the rows in use, which no later search writes to."""
+    rows, count = len(tree.parent), int(tree.count[0])
+    return Tree._make(array[:count].copy() if len(array) == rows else array.copy() for array in tree)
+
+
 @kernel
 def add_node(tree, state, parent, action, depth, terminal, reward, costs, path_costs):
     """Append an unexpanded node, as the first outcome in its parent's list; the tree must have room."""

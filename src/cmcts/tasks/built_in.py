@@ -6,9 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from cmcts.envs.maps import grid_states
 from cmcts.envs.rocksample.energy import energy_model
 from cmcts.envs.rocksample.model import rocksample_model
-from cmcts.envs.safe_gridworld.model import safe_gridworld_model
+from cmcts.envs.safe_gridworld.model import SIZE, safe_gridworld_model
 from cmcts.exact.random_problems import Kind, random_problem
 from cmcts.exact.rocksample.optimum import rocksample_optimum
 from cmcts.search.settings import SearchSettings
@@ -50,6 +51,12 @@ def _safe_gridworld_world(**settings: Any) -> World:
     return SafeGridworldWorld(**settings)
 
 
+def _tabular_world(**settings: Any) -> World:
+    from cmcts.envs.tabular_world import TabularWorld
+
+    return TabularWorld(**settings)
+
+
 def _draw_rocksample(*arguments: Any, **settings: Any) -> None:
     from cmcts.envs.rocksample.chart import draw_steps
 
@@ -79,6 +86,7 @@ def rocksample_task(n: int, m: int, training_d0: float = 20.0) -> Task:
         training_model=model,
         optimum=rocksample_optimum,
         draw_steps=partial(_draw_rocksample, model.params),
+        map_states=partial(grid_states, n),
         paper=_PAPER_ROCKSAMPLE.get((n, m), _PAPER_LARGE_MAP),
     )
 
@@ -117,6 +125,7 @@ def energy_task(n: int, m: int) -> Task:
         real_model=model,
         training_model=model,
         draw_steps=partial(_draw_rocksample, model.params),
+        map_states=partial(grid_states, n),
         paper=_PAPER_LARGE_MAP,
     )
 
@@ -136,6 +145,7 @@ def safe_gridworld_task() -> Task:
         real_model=safe_gridworld_model(0.3),
         training_model=safe_gridworld_model(0.25),
         draw_steps=_draw_safe_gridworld,
+        map_states=partial(grid_states, SIZE),
         paper=PaperSettings(
             alpha0=10.0,
             epsilon=0.1,
@@ -154,7 +164,7 @@ def random_task(kind: Kind, seed: int) -> Task:
     return Task(
         name=problem.name,
         description=f"random {kind} problem number {seed}, {problem.cmdp.state_count} states",
-        model=problem.model,
+        model=replace(problem.model, world=_tabular_world),
         budget=tuple(problem.budget.tolist()),
         search=SearchSettings(discount=problem.discount),
     )

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cmcts.errors import expect
 from cmcts.exact.optimum import Optimum
 from cmcts.model.interface import Model
@@ -97,6 +100,9 @@ class Task:
     """(real_model, budget, discount) to its constrained optimum, for problems that know better than to list states."""
     draw_steps: Callable[..., None] | None = None
     """(axes, states, actions, episodes): draw where planners went, on Matplotlib axes."""
+    map_states: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+    """(state) to [width, height, S], the states at a map's squares with all else as in `state`: where a critic can be
+    drawn. Square (0, 0) is bottom left; squares that `Model.state_fault` refuses stay empty."""
     episode_steps: int | None = None
     """Episodes end after so many steps, in the worlds and for the planner: the number of steps left becomes the last
     number of every state. Discounts may then be 1."""

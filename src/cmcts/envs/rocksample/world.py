@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.compilation.content import python_function
-from cmcts.envs.drawing import ROVER, Painter
+from cmcts.envs.drawing import ROVER, Painter, SvgGrid
 from cmcts.envs.rocksample.model import (
     COLLECTED,
     EAST,
@@ -34,7 +34,7 @@ class RockSampleWorld(gym.Env[NDArray[np.float64], np.int64]):
     world's own d0, and nothing else: the hidden values show only through readings and sampling rewards.
     """
 
-    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012 - Gymnasium's convention
+    metadata = {"render_modes": ["ansi", "rgb_array", "svg"], "render_fps": 4}  # noqa: RUF012 - Gymnasium's convention
 
     def __init__(
         self,
@@ -120,4 +120,17 @@ class RockSampleWorld(gym.Env[NDArray[np.float64], np.int64]):
                     painter.square(x, y, (int(215 - 120 * p), int(120 + 80 * p), 110), margin=6)
             painter.disc(int(state[0]), int(state[1]), ROVER)
             return painter.pixels
+        if self.render_mode == "svg":
+            return self._svg(int(state[0]), int(state[1]), state[2:])
         return None
+
+    def _svg(self, x: int, y: int, beliefs: NDArray[np.float64]) -> str:
+        grid = SvgGrid(self.params.n, self.params.n, "RockSample", exit_east=True)
+        for i, (rock_x, rock_y) in enumerate(self.params.rocks.tolist()):
+            grid.rock(rock_x, rock_y, i, float(beliefs[i]))
+        grid.agent(x, y)
+        for action, (dx, dy) in {NORTH: (0, 1), EAST: (1, 0), SOUTH: (0, -1), WEST: (-1, 0), SAMPLE: (0, 0)}.items():
+            grid.target(action, x + dx, y + dy)
+        for i, (rock_x, rock_y) in enumerate(self.params.rocks.tolist()):
+            grid.target(SENSE + i, rock_x, rock_y)
+        return grid.text()

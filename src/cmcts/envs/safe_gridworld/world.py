@@ -7,15 +7,15 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from cmcts.envs.drawing import ROVER, Painter
-from cmcts.envs.safe_gridworld.model import GOAL, SIZE, UNSAFE_SQUARES, WINDY_SQUARES, safe_gridworld_model
+from cmcts.envs.drawing import ROVER, Painter, SvgGrid
+from cmcts.envs.safe_gridworld.model import GOAL, MOVES, SIZE, UNSAFE_SQUARES, WINDY_SQUARES, safe_gridworld_model
 from cmcts.model.worlds import ModelWorld
 
 
 class SafeGridworldWorld(ModelWorld):
     """Safe Gridworld with the given wind; `cmcts.envs.safe_gridworld.model` gives the rules."""
 
-    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012 - Gymnasium's convention
+    metadata = {"render_modes": ["ansi", "rgb_array", "svg"], "render_fps": 4}  # noqa: RUF012 - Gymnasium's convention
 
     def __init__(self, wind: float = 0.3, max_steps: int = 100, render_mode: str | None = None) -> None:
         super().__init__(safe_gridworld_model(wind), max_steps, render_mode)
@@ -44,4 +44,15 @@ class SafeGridworldWorld(ModelWorld):
             painter.square(*GOAL, (143, 188, 143))
             painter.disc(x, y, ROVER)
             return painter.pixels
+        if self.render_mode == "svg":
+            grid = SvgGrid(SIZE, SIZE, "Safe Gridworld")
+            for square in WINDY_SQUARES:
+                grid.square(*square, "wind", "wind")
+            for square in UNSAFE_SQUARES:
+                grid.square(*square, "danger", "unsafe")
+            grid.square(*GOAL, "goal", "goal")
+            grid.agent(x, y)
+            for action, (dx, dy) in enumerate(MOVES):
+                grid.target(action, x + dx, y + dy)
+            return grid.text()
         return None
