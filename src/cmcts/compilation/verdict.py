@@ -10,6 +10,7 @@ from typing import Any
 from numba import njit, typeof, types
 
 from cmcts.compilation.content import Function, python_function
+from cmcts.compilation.gpu import compiled_for_gpu
 from cmcts.errors import users_stack_level
 
 
@@ -19,6 +20,7 @@ class Verdict:
     def __init__(self, subject: str, advice: str) -> None:
         self.subject, self.advice = subject, advice
         self.fault = ""
+        self.gpu_fault = ""  # the same for a GPU
 
     def condemn(self, fault: str) -> None:
         """From now on it runs uncompiled; say so once, with the reason and what to do about it."""
@@ -27,6 +29,15 @@ class Verdict:
             warnings.warn(
                 f"{self.subject} cannot be compiled and plans uncompiled, hundreds of times slower ({fault}). "
                 f"To speed it up, {self.advice}.",
+                stacklevel=users_stack_level(),
+            )
+
+    def keep_off_gpu(self, fault: str) -> None:
+        """From now on it is planned with on the CPU alone; say so once, with the reason."""
+        if not self.gpu_fault:
+            self.gpu_fault = fault
+            warnings.warn(
+                f"{self.subject} cannot be compiled for a GPU and plans on the CPU ({fault})",
                 stacklevel=users_stack_level(),
             )
 
@@ -39,14 +50,19 @@ def params_fault(params: Any) -> str:
         return f"params: {first_line(error)}"
 
 
-def first_fault(functions: Mapping[str, tuple[Function, tuple[Any, ...]]]) -> str:
+def first_fault(functions: Mapping[str, tuple[Function, tuple[Any, ...]]], *, gpu: bool = False) -> str:
     """The first of some functions that cannot be compiled for its argument types, and why; "" if all can."""
+    compiled = compiled_for_gpu if gpu else _compiled
     for name, (function, signature) in functions.items():
         try:
-            njit(python_function(function)).compile(signature)
+            compiled(python_function(function), signature)
         except Exception as error:  # not only Numba's own errors
             return f"{name}: {first_line(error)}"
     return ""
+
+
+def _compiled(function: Function, signature: tuple[Any, ...]) -> None:
+    njit(function).compile(signature)
 
 
 def _managed_part(typ: types.Type, name: str) -> str:

@@ -12,6 +12,7 @@ evaluated here, inside the search kernel: planning needs no deep-learning framew
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,9 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import config, typeof, types
+from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.compilation.content import Function, content_type, kernel, python_function
+from cmcts.compilation.gpu import on_gpu
 from cmcts.compilation.travel import fields_of, remade
 from cmcts.compilation.verdict import Verdict, first_fault, params_fault
 from cmcts.errors import InvalidInput, expect
@@ -69,15 +72,16 @@ def predict_ensemble(params, features, scratch, mean, sigma):
             sigma[j] += delta * (scratch[source, j] - mean[j])
     if params.members > 0:
         for j in range(outputs):
-            sigma[j] = np.sqrt(sigma[j] / np.float32(params.members))
+            sigma[j] = math.sqrt(sigma[j] / np.float32(params.members))
 
 
-@kernel
+@register_jitable(_nrt=False, forceinline=True)
 def _dense(params, layer, member, scratch, source, relu):
     """One layer, y = x W + b, from one row of `scratch` to the other.
 
     Half of the inputs are zero behind a ReLU, and most are in one-hot features: the others are gathered first. They are
-    then taken four at a time over whole vectors of outputs, which the compiler turns into vector instructions.
+    then taken four at a time over whole vectors of outputs, which the compiler turns into vector instructions. Sums go
+    in the order of the inputs, so that it makes no difference how many zeros are among them.
     """
     x, y, values, rows = scratch[source], scratch[1 - source], scratch[2], scratch[3]
     index = layer * params.members + member
@@ -98,11 +102,34 @@ def _dense(params, layer, member, scratch, source, relu):
         w0, w1 = params.weights[int(rows[k])], params.weights[int(rows[k + 1])]
         w2, w3 = params.weights[int(rows[k + 2])], params.weights[int(rows[k + 3])]
         for j in range(outputs):
-            y[j] += (x0 * w0[j] + x1 * w1[j]) + (x2 * w2[j] + x3 * w3[j])
+            y[j] = (((y[j] + x0 * w0[j]) + x1 * w1[j]) + x2 * w2[j]) + x3 * w3[j]
     if relu:
         for j in range(outputs):
             # Not max(y, 0), which may turn what is not a number into 0: an overflow must be seen in the end.
             y[j] = np.float32(0.0) if y[j] < np.float32(0.0) else y[j]
+
+
+@on_gpu(_dense)
+def _dense_in_step(params, layer, member, scratch, source, relu):
+    """The same sums on a GPU, where 32 searches go through the layer in step: all take every input, zero or not.
+
+    They then read the same weights at the same time, which is one access, and eight sums at a time stay in registers.
+    """
+    x, y = scratch[source], scratch[1 - source]
+    index = layer * params.members + member
+    base, zero = index * params.rows, np.float32(0.0)
+    for j in range(0, params.sizes[layer + 1], 8):
+        bias = params.biases[index]
+        y0, y1, y2, y3 = bias[j], bias[j + 1], bias[j + 2], bias[j + 3]
+        y4, y5, y6, y7 = bias[j + 4], bias[j + 5], bias[j + 6], bias[j + 7]
+        for i in range(params.sizes[layer]):
+            value, w = x[i], params.weights[base + i]
+            y0, y1, y2, y3 = y0 + value * w[j], y1 + value * w[j + 1], y2 + value * w[j + 2], y3 + value * w[j + 3]
+            y4, y5, y6, y7 = y4 + value * w[j + 4], y5 + value * w[j + 5], y6 + value * w[j + 6], y7 + value * w[j + 7]
+        y[j], y[j + 1] = zero if relu and y0 < zero else y0, zero if relu and y1 < zero else y1
+        y[j + 2], y[j + 3] = zero if relu and y2 < zero else y2, zero if relu and y3 < zero else y3
+        y[j + 4], y[j + 5] = zero if relu and y4 < zero else y4, zero if relu and y5 < zero else y5
+        y[j + 6], y[j + 7] = zero if relu and y6 < zero else y6, zero if relu and y7 < zero else y7
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,13 +176,13 @@ class SafetyCritic:
         """Whether Numba can compile this critic, as far as is known: False once it has failed."""
         return not self.verdict.fault
 
-    def compile_fault(self) -> str:
-        """Why Numba cannot compile this critic, or "" if it can."""
+    def compile_fault(self, *, gpu: bool = False) -> str:
+        """Why Numba cannot compile this critic, for a GPU if asked, or "" if it can."""
         if odd := params_fault(self.params):
             return odd
         floats = types.float32[::1]
         signature = (typeof(self.params), floats, types.float32[:, ::1], floats, floats)
-        return first_fault({"predict": (self.predict, signature)})
+        return first_fault({"predict": (self.predict, signature)}, gpu=gpu)
 
     @cached_property
     def uncompiled(self) -> SimpleNamespace:

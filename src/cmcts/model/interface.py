@@ -248,8 +248,8 @@ class Model:
         self.uncompiled.features(self.params, np.asarray(state, np.float64), out)
         return out
 
-    def compile_fault(self) -> str:
-        """Why Numba cannot compile this model: the first function that fails, and how. Empty if it can."""
+    def compile_fault(self, *, gpu: bool = False) -> str:
+        """Why Numba cannot compile this model, for a GPU if asked: the first function that fails, and how; or ""."""
         if not self.compilable:
             return "it: it is not made of compiled functions"
         if odd := params_fault(self.params):
@@ -265,7 +265,7 @@ class Model:
             "rollout_action": (params, state, rng),
             "expected_costs": (params, state, integer, floats),
         }
-        return first_fault({name: (getattr(self, name), signature) for name, signature in signatures.items()})
+        return first_fault({name: (getattr(self, name), signature) for name, signature in signatures.items()}, gpu=gpu)
 
     @cached_property
     def uncompiled(self) -> SimpleNamespace:

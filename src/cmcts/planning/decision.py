@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.model.interface import Model
+from cmcts.random import Stream
 from cmcts.search.pruning import FREE, PruningSettings
 from cmcts.search.tree import Tree
 
@@ -117,3 +119,14 @@ class Decision:
             "tree_depth": self.tree_depth,
             "actions": actions,
         }
+
+
+class Roots(NamedTuple):
+    """What N searches found: all that decisions are made of."""
+
+    tree: Tree  # [N, ...] the root's row of every tree
+    budgets: NDArray[np.float64]  # [N, M]
+    multipliers: NDArray[np.float64]  # [N, M]
+    rngs: Sequence[Stream]  # [N]
+    iterations: int
+    seconds: float  # a decision
