@@ -12,18 +12,17 @@ from typing import Literal, get_args
 from cmcts.errors import InvalidInput, expect
 from cmcts.extras import require_extra
 
-# "cuda-strict" rounds every operation as the CPU does; "auto" takes the GPU if there is one and a batch is worth it.
-Device = Literal["cpu", "cuda", "cuda-strict", "auto"]
+Device = Literal["cpu", "cuda", "auto"]  # auto: the GPU if there is one and a batch is worth it
 DEVICES: tuple[Device, ...] = get_args(Device)
 
 
 def validate_device(device: object) -> None:
     """Refuse what is no device, and a GPU where none can be used: one sentence says what is missing."""
     expect(device in DEVICES, f"device to be one of {DEVICES}", device)
-    if device in ("cuda", "cuda-strict"):
-        require_extra("gpu", f'device "{device}"')
+    if device == "cuda":
+        require_extra("gpu", 'device "cuda"')
         if reason := gpu_fault():
-            raise InvalidInput(f'expected an NVIDIA GPU for device "{device}", got none that can be used: {reason}')
+            raise InvalidInput(f'expected an NVIDIA GPU for device "cuda", got none that can be used: {reason}')
 
 
 @cache

@@ -60,7 +60,7 @@ class Bench:
         validate_device(self.device)
         rows: list[dict[str, Any]] = []
         with Console(stderr=True).status("measuring") as status:
-            on_gpu = gpu_measurements(self.device) if self.device != "cpu" else ()
+            on_gpu = gpu_measurements() if self.device != "cpu" else ()
             for row in chain(measurements(self.seconds), on_gpu):
                 rows.append(row)
                 status.update(f"measured {row['task']}, {row['planner']}, {row['rollout']}, {row['iterations']}")
@@ -136,7 +136,7 @@ def measurements(seconds: float) -> Iterator[dict[str, Any]]:
     yield row(plain(task, "directed"), "penalized", "directed", "none", task.iterations)
 
 
-def gpu_measurements(device: Device) -> Iterator[dict[str, Any]]:
+def gpu_measurements() -> Iterator[dict[str, Any]]:
     """Rows of the same kind for batches on a GPU."""
     from cmcts.commands.planner_options import make_planner
     from cmcts.tasks.registry import make
@@ -150,17 +150,17 @@ def gpu_measurements(device: Device) -> Iterator[dict[str, Any]]:
     )
     for planner, name, rollout, critic in planners:
         for lanes in (1024, 32768):
-            rate = gpu_simulations_per_second(planner, task, 1 << 10, lanes, device)
+            rate = gpu_simulations_per_second(planner, task, 1 << 10, lanes)
             about = {"task": task.name, "planner": name, "rollout": rollout, "critic": critic, "iterations": 1 << 10}
             figures = {"simulations_per_second": rate, "ms_per_decision": 1000 * (1 << 10) / rate}
             yield about | {"threads": None, "batch": lanes} | figures
 
 
-def gpu_simulations_per_second(planner: Planner, task: Task, iterations: int, lanes: int, device: Device) -> float:
+def gpu_simulations_per_second(planner: Planner, task: Task, iterations: int, lanes: int) -> float:
     """Of wall-clock time, searching from the start state in so many lanes at once: the best of three."""
     import numpy as np
 
-    searches, constraints = planner.lanes(device), task.model.cost_count
+    searches, constraints = planner.lanes, task.model.cost_count
     states = np.tile(task.model.start_state(), (lanes, 1))
     budgets = np.tile(np.array(task.budget, np.float64), (lanes, 1))
     multipliers = np.broadcast_to(planner.initial_multipliers(), (lanes, constraints))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache, partial
@@ -21,7 +22,7 @@ from cmcts.compilation.content import CONTENTS, ContentType, Function
 from cmcts.devices import is_simulated
 
 MAX_REGISTERS = 128  # leave room for 512 searches on a multiprocessor, and spill next to nothing
-_COMPILING = threading.RLock()
+_COMPILING = threading.Lock()
 
 
 _ON_GPU: dict[Function, Function] = {}
@@ -117,43 +118,45 @@ def compiled_for_gpu(function: Function, signature: tuple[Any, ...]) -> None:
 class GpuKernel:
     """A function to launch over many threads; compiled at its first launch, or found on disk."""
 
-    def __init__(self, source: str, namespace: Mapping[str, Any], contents: tuple[Any, ...], *, strict: bool) -> None:
-        """`source` defines the function `entry`, which finds the names of `namespace` among its globals.
-
-        `strict` keeps a product and the sum that it goes into two operations, each of them rounded, as on the CPU.
-        """
+    def __init__(self, source: str, namespace: Mapping[str, Any], contents: tuple[Any, ...]) -> None:
+        """`source` defines the function `entry`, which finds the names of `namespace` among its globals."""
         from numba import cuda
 
-        self._strict = strict and not is_simulated()
+        names, options = [], {}
         if not is_simulated():
             _register()
-            for content in contents:
-                for name in CONTENTS[content._numba_type_.name]:
-                    _forward(name)
-        names = [] if is_simulated() else [content._numba_type_.name for content in contents]
-        parts = [source, str(strict), str(MAX_REGISTERS), *names]
-        digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+            names = [content._numba_type_.name for content in contents]
+            for name in names:
+                for attribute in CONTENTS[name]:
+                    _forward(attribute)
+            # Optimisation at link time would contract products and sums after all.
+            options = {"cache": True, "max_registers": MAX_REGISTERS, "lto": False}
+        digest = hashlib.sha256("\n".join([source, str(MAX_REGISTERS), *names]).encode()).hexdigest()[:16]
         scope = {"cuda": cuda, **namespace}
         exec(compile(source, __file__, "exec"), scope)  # Numba keeps its cache by the file of a function
         entry = scope["entry"]
         entry.__module__, entry.__qualname__ = __name__, f"entry_{digest}"
-        options = {} if is_simulated() else {"cache": True, "max_registers": MAX_REGISTERS, "lto": False}
-        self._kernel = cuda.jit(**options)(entry)
+        self._kernel = cuda.jit(entry, **options)
 
     def launch(self, blocks: int, threads: int, *arguments: Any) -> None:
         """Run it; returns before it is done, unless it had to be compiled."""
-        with _COMPILING, _each_operation_rounded() if self._strict else nullcontext():
+        with warnings.catch_warnings(), nullcontext() if is_simulated() else _each_operation_rounded():
+            warnings.simplefilter("ignore")  # that few lanes leave a GPU idle; that integers wrap in a simulation
             self._kernel[blocks, threads](*arguments)
 
 
 @contextmanager
 def _each_operation_rounded() -> Iterator[None]:
-    """Compile without contraction of products and sums; numba-cuda has no option for it."""
+    """Compile so that a product and the sum it goes into stay two operations, each of them rounded, as on the CPU.
+
+    Trees are then the CPU's, node for node, and are searched as fast; numba-cuda has no option for it.
+    """
     from numba.cuda.cudadrv import nvvm
 
-    usual = nvvm.compile_ir
-    nvvm.compile_ir = partial(usual, fma=False)
-    try:
-        yield
-    finally:
-        nvvm.compile_ir = usual
+    with _COMPILING:
+        usual = nvvm.compile_ir
+        nvvm.compile_ir = partial(usual, fma=False)
+        try:
+            yield
+        finally:
+            nvvm.compile_ir = usual

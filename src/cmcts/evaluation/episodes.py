@@ -8,6 +8,7 @@ are compared on equal worlds.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -239,8 +240,10 @@ def run_episodes(
     where it is planned, as in `Planner.plan_batch`, and `lockstep` how many episodes go side by side.
     """
     validate_device(device)
+    if device != "cpu":
+        device = "cpu" if gpu_fault() else "auto"  # when few episodes are left, the cores are sooner done with them
     if lockstep is None:
-        lockstep = LOCKSTEP if device == "cpu" or (device == "auto" and gpu_fault()) else LOCKSTEP_ON_GPU
+        lockstep = LOCKSTEP if device == "cpu" else LOCKSTEP_ON_GPU
     expect(isinstance(episodes, int) and episodes >= 1, "episodes >= 1", episodes)
     expect(isinstance(seed, int) and seed >= 0, "a seed >= 0", seed)
     budgets = planner.model.validate_costs(budget, "budget")
@@ -330,7 +333,7 @@ class _Episode:
         if "cost" not in info:
             raise InvalidInput(f'expected the world to report info["cost"], got keys {sorted(info)}')
         costs = self.agent.planner.model.validate_costs(info["cost"], 'info["cost"]')
-        expect(bool(np.isfinite(float(reward))), "a finite reward from the world", reward)
+        expect(math.isfinite(float(reward)), "a finite reward from the world", reward)
         self.rows.append((self.state, decision.action, costs, float(reward)))
         self.decisions.append((decision.tree_depth, decision.nothing_safe, decision.seconds))
         self.agent.observe(costs)

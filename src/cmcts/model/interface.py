@@ -219,6 +219,12 @@ class Model:
 
     def validate_costs(self, costs: ArrayLike, name: str) -> NDArray[np.float64]:
         """A cost-like vector (budget, multipliers): finite, not negative, one number a constraint."""
+        # Every step of every episode comes here: what is usual is let through at once.
+        if isinstance(costs, float) and self.cost_count == 1 and 0.0 <= costs < np.inf:
+            return np.array([costs])
+        usual = isinstance(costs, np.ndarray) and costs.dtype == np.float64 and costs.shape == (self.cost_count,)
+        if usual and all(0.0 <= cost < np.inf for cost in np.asarray(costs).tolist()):
+            return np.array(costs)
         array = self.validate_numbers(costs, name)
         if not (array >= 0).all():
             raise InvalidInput(f"expected {name} finite and >= 0, got {costs!r}")

@@ -132,11 +132,11 @@ def _act_together(
     if device != "cpu" and alike and not alone:
         decisions = agents[0].planner.plan_batch(
             rows,
-            np.stack([agent.budget for agent in agents]),
+            np.concatenate([agent.budget for agent in agents]).reshape(len(agents), -1),
             iterations=agents[0].iterations,
             seconds=agents[0].seconds,
             rngs=[agent.rng for agent in agents],
-            multipliers=np.stack([agent.multipliers for agent in agents]),
+            multipliers=np.concatenate([agent.multipliers for agent in agents]).reshape(len(agents), -1),
             threads=threads,
             device=device,
         )

@@ -56,6 +56,8 @@ class Decision:
         policy this is max(0, (b - c) / gamma). `discounts` is gamma, one for all costs or one each.
         """
         p = self.probabilities[self.action]
+        if p == 1.0:
+            return np.asarray(np.maximum(0.0, (self.budget - costs) / np.asarray(discounts)))
         others = self.probabilities @ self.cost_values - p * self.cost_values[self.action]
         return np.asarray(np.maximum(0.0, (self.budget - p * costs - others) / (np.asarray(discounts) * p)))
 

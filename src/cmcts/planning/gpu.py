@@ -45,29 +45,24 @@ def plan_lanes(
     planner: Planner,
     states: NDArray[np.float64],
     budgets: NDArray[np.float64],
-    multipliers: Sequence[NDArray[np.float64] | None],
+    multipliers: NDArray[np.float64],
     draws: Sequence[Stream],
     iterations: int | None,
     keep_tree: bool,
-    device: Device,
 ) -> list[Decision] | None:
     """Decisions for many states, searched on the GPU; None if the model or the critic cannot be compiled for it."""
     began = time.perf_counter()
-    model = planner.model
     if iterations is None:
         iterations = planner.search.iterations
     expect(isinstance(iterations, (int, np.integer)) and iterations >= 1, "iterations >= 1", iterations)
-    roots = np.stack([model.validate_state(state) for state in states])
-    left = np.stack([planner.validate_budget(budget) for budget in budgets])
-    first = planner.initial_multipliers()
-    weights = np.stack([model.validate_costs(first if w is None else w, "multipliers") for w in multipliers])
-    rngs = np.stack(draws)
+    roots, left, weights = planner.validate_batch(states, budgets, multipliers)
+    rngs = np.concatenate(draws)[:, None]
     try:
-        found = planner.lanes(device).search(roots, left, weights, rngs, int(iterations), keep_trees=keep_tree)
+        found = planner.lanes.search(roots, left, weights, rngs, int(iterations), keep_trees=keep_tree)
     except (InvalidInput, ModelError):
         raise
     except Exception:  # whatever numba-cuda raises for what it cannot compile
-        for part in (model, planner.critic):
+        for part in (planner.model, planner.critic):
             if fault := part.compile_fault(gpu=True):
                 part.verdict.keep_off_gpu(fault)
                 return None

@@ -68,14 +68,15 @@ class Planner:
         self._pruning = pruning
         self._critic.validate_for(model)
         self._cost_discounts = np.array(self._search.discounts_for(model))
+        self._price_growth = self._cost_discounts / self._search.discount
         self._idle: list[SearchSession] = []
-        self._lanes: dict[Device, Lanes] = {}  # searches on a GPU
+        self._lanes: Lanes | None = None
         self._has_searched = False
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and other processes: settings travel; memory, and the lock on it, are made anew."""
-        return self.__dict__ | {"_idle": [], "_lanes": {}, "_lock": None}
+        return self.__dict__ | {"_idle": [], "_lanes": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -93,7 +94,7 @@ class Planner:
         What is worth lambda now is worth lambda gamma_m^t / gamma^t in t steps, when a reward counts gamma^t and a cost
         gamma_m^t. It is 1 if the discounts are the same.
         """
-        return self._cost_discounts / self.search.discount
+        return self._price_growth.copy()
 
     @property
     def charges_expected_costs(self) -> bool:
@@ -131,8 +132,8 @@ class Planner:
         By expected accounting that is still without what the next state needs: `least_charges` of it is to be added.
         """
         if self.charges_expected_costs:
-            return decision.slack(self.cost_discounts)
-        return decision.next_budget(paid, self.cost_discounts)
+            return decision.slack(self._cost_discounts)
+        return decision.next_budget(paid, self._cost_discounts)
 
     def initial_multipliers(self) -> NDArray[np.float64]:
         """lambda at the start of an episode."""
@@ -147,6 +148,20 @@ class Planner:
         if (left < least * (1.0 + ROUNDING)).any():
             raise InvalidInput(f"expected budget >= {least.tolist()}, got {budget!r}")
         return left
+
+    def validate_batch(
+        self, states: ArrayLike, budgets: NDArray[np.float64], multipliers: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Fresh rows of states [N, S], budgets [N, M] and multipliers [N, M]; what is wrong with one is said of it."""
+        checked = np.array([self.model.validate_state(state) for state in np.asarray(states)])
+        least, right = self.least_budget * (1.0 + ROUNDING), (len(checked), self.model.cost_count)
+        if budgets.shape != right or not (np.isfinite(budgets) & (budgets >= least)).all():
+            for row in budgets:
+                self.validate_budget(row)
+        if multipliers.shape != right or not (np.isfinite(multipliers) & (multipliers >= 0.0)).all():
+            for row in multipliers:
+                self.model.validate_costs(row, "multipliers")
+        return checked, budgets.copy(), multipliers.copy()
 
     def _rules(self) -> Rules:
         search, pruning = self.search, self.pruning or PruningSettings()
@@ -263,16 +278,17 @@ class Planner:
     ) -> list[Decision]:
         """Plan for many states at once, over all cores or on a GPU; one seed or stream for each.
 
-        `device` is "cpu", "cuda", "cuda-strict" (every operation rounded as on the CPU: the very same trees, slower) or
-        "auto": the GPU if there is one and the batch is worth it.
+        `device` is "cpu", "cuda" or "auto", the GPU if there is one and the batch is worth it; decisions are the same.
         """
         count = len(np.asarray(states))
         rows = _rows(budgets, count, "budgets")
-        weights = [None] * count if multipliers is None else list(_rows(multipliers, count, "multipliers"))
+        if multipliers is None:
+            multipliers = np.tile(self.initial_multipliers(), (count, 1))
+        weights = _rows(multipliers, count, "multipliers")
         expect(len(rngs) == count, f"{count} seeds or streams, one a state", len(rngs))
         draws = [stream(rng) for rng in rngs]
         if goes_to_gpu(self, device, count, seconds):
-            planned = plan_lanes(self, np.asarray(states), rows, weights, draws, iterations, keep_tree, device)
+            planned = plan_lanes(self, np.asarray(states), rows, weights, draws, iterations, keep_tree)
             if planned is not None:
                 return planned
 
@@ -299,12 +315,13 @@ class Planner:
         """Whether decisions are searched for at all; what is looked up has no use for a GPU."""
         return True
 
-    def lanes(self, device: Device) -> Lanes:
-        """Its searches on a GPU, one thread each; "cuda-strict" rounds every operation as on the CPU."""
+    @property
+    def lanes(self) -> Lanes:
+        """Its searches on a GPU, one thread each."""
         with self._lock:
-            if device not in self._lanes:
-                self._lanes[device] = Lanes(self.session(), strict=device == "cuda-strict")
-            return self._lanes[device]
+            if self._lanes is None:
+                self._lanes = Lanes(self.session())
+            return self._lanes
 
     @property
     def has_searched(self) -> bool:
@@ -369,8 +386,8 @@ class Planner:
     def decide(self, roots: Roots, trees: Sequence[Tree] | None = None) -> list[Decision]:
         """Read the decisions off the roots of searches, with their whole trees where they are to be kept."""
         self._has_searched = True
-        tree, pruning, scale = roots.tree, self.pruning, np.asarray(self.critic.cost_scale)
-        count, actions, constraints = len(tree.states), self.model.action_count, self.model.cost_count
+        model, tree, pruning, scale = self.model, roots.tree, self.pruning, np.asarray(self.critic.cost_scale)
+        count, actions, constraints = len(tree.states), model.action_count, model.cost_count
         shape = (count, actions, constraints)
         raw_visits = tree.action_visits.astype(np.int64)
         legal = raw_visits != ILLEGAL
@@ -382,15 +399,18 @@ class Planner:
         tried = kept & (visits > 0)
         values = rewards - (costs @ roots.multipliers[:, :, None])[:, :, 0]
         policies = self._policies(roots, values, np.where(tried.any(axis=1, keepdims=True), tried, kept))
-        chosen = [draw_action(policy, rng) for policy, rng in zip(policies, roots.rngs, strict=True)]
+        chosen = np.argmax(policies, axis=1).tolist()
+        for k in np.flatnonzero(policies.max(axis=1) < 1.0).tolist():
+            chosen[k] = draw_action(policies[k], roots.rngs[k])
         judged = np.where(legal & (pruning is not None), tree.pruned_by, 0)
         pruned, pruned_by = judged > 0, (judged[:, :, None] >> np.arange(constraints)) & 1 == 1
         mean, sigma = (array.astype(np.float64).reshape(shape) for array in (tree.critic_mean, tree.critic_sigma))
-        charges = tree.charges.reshape(shape).copy()
+        charges, charged = np.where(legal[:, :, None], tree.charges.reshape(shape), 0.0), self.charges_expected_costs
+        nothing_safe, sizes, depths = tree.nothing_safe.tolist(), tree.count.tolist(), tree.peak_depth.tolist()
         states, budgets, multipliers = tree.states.copy(), roots.budgets.copy(), roots.multipliers.copy()
         return [
             Decision(
-                model=self.model,
+                model=model,
                 state=states[k],
                 budget=budgets[k],
                 action=chosen[k],
@@ -398,18 +418,18 @@ class Planner:
                 legal=legal[k],
                 pruned=pruned[k],
                 pruned_by=pruned_by[k],
-                nothing_safe=bool(tree.nothing_safe[k]),
+                nothing_safe=nothing_safe[k],
                 visits=visits[k],
                 reward_values=rewards[k],
                 cost_values=costs[k],
                 critic_mean=None if pruning is None else mean[k],
                 critic_sigma=None if pruning is None else sigma[k],
-                charges=charges[k] if self.charges_expected_costs else None,
+                charges=charges[k] if charged else None,
                 multipliers=multipliers[k],
                 iterations=roots.iterations,
                 seconds=roots.seconds,
-                tree_size=int(tree.count[k]),
-                tree_depth=int(tree.peak_depth[k]),
+                tree_size=sizes[k],
+                tree_depth=depths[k],
                 pruning=pruning,
                 cost_scale=scale,
                 tree=None if trees is None else trees[k],

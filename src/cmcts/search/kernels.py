@@ -85,8 +85,7 @@ def plant(tree, state, rules, work, rng):
 @kernel
 def draw_salt(tree, rules, rng):
     """Spread outcomes unlike every other search."""
-    if rules.stratified:
-        tree.salt[0] = next_uint64(rng)
+    tree.salt[0] = next_uint64(rng) if rules.stratified else np.uint64(0)
 
 
 @kernel

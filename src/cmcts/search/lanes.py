@@ -75,7 +75,7 @@ class _Lane(NamedTuple):
 class Lanes:
     """The searches of one planner on the GPU; a session says what it is made of. Its owner calls it from one thread."""
 
-    def __init__(self, session: SearchSession, *, strict: bool) -> None:
+    def __init__(self, session: SearchSession) -> None:
         self._session, self._model, self._rules = session, session.model, session.rules
         self._shared = Shared(*(getattr(session.work, name) for name in Shared._fields))
         model, critic, simulated = session.model, session.critic, is_simulated()
@@ -93,7 +93,7 @@ class Lanes:
             "critic": critic.uncompiled if simulated else critic,
             **{f"with_{count}_columns": with_columns(count) for count in columns},
         }
-        self._kernel = GpuKernel(_source(one, session.work, self._rules), namespace, (model, critic), strict=strict)
+        self._kernel = GpuKernel(_source(one, session.work, self._rules), namespace, (model, critic))
         self._constants: tuple[Any, ...] = ()  # on the card
 
     def _tree(self, nodes: int) -> Tree:
@@ -260,7 +260,11 @@ class _Card:
         return cuda.to_device(np.ascontiguousarray(values))
 
     def send(self, host: NDArray[np.uint8], memory: Any) -> None:
-        memory[: len(host)] = host
+        part = memory[: len(host)]
+        if is_simulated():
+            part[:] = host
+        else:
+            part.copy_to_device(host)
 
     def fetch(self, memory: Any, host: NDArray[np.uint8]) -> None:
         part = memory[: len(host)]
