@@ -218,7 +218,7 @@ def test_episodes_are_the_cpus(monkeypatch):
     planner = CMCTS(task.model, rocks_critic(), SEARCH)
     options = {"episodes": 2, "seed": 3, "iterations": 6}
     ours, our_steps = run_episodes(planner, task.real_world, 1.0, **options, threads=1)
-    monkeypatch.setattr(gpu, "WORTH_IT", 1)
+    monkeypatch.setattr(gpu, "LANES_A_CORE", 0)
     theirs, their_steps = run_episodes(planner, task.real_world, 1.0, **options, device="cuda")
     np.testing.assert_array_equal(ours.rewards, theirs.rewards)
     np.testing.assert_array_equal(our_steps.states, their_steps.states)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from cmcts.commands.planner_options import KeepName
-from cmcts.devices import Device
+from cmcts.devices import Device, validate_device
 from cmcts.errors import InvalidInput, expect
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class ShowFrontier:
 
     def run(self) -> None:
         """Solve for a ladder of budgets, and show."""
+        validate_device(self.device)
         from cmcts.commands.planner_options import load_task
         from cmcts.critic import bundle
         from cmcts.frontier import Frontier

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from cmcts.random import Stream
 if TYPE_CHECKING:
     from cmcts.planning.planner import Planner
 
-WORTH_IT = 512  # searches at once that a GPU does sooner than a few cores
+LANES_A_CORE = 128  # searches on an H200 that do as much as one core: a batch is worth it if it has more
 
 
 def goes_to_gpu(planner: Planner, device: Device, count: int, seconds: float | None) -> bool:
@@ -26,7 +27,8 @@ def goes_to_gpu(planner: Planner, device: Device, count: int, seconds: float | N
     validate_device(device)
     if device == "cpu" or count == 0 or not planner.searches:
         return False
-    if device == "auto" and (count < WORTH_IT or seconds is not None or gpu_fault()):
+    few = count < LANES_A_CORE * (os.cpu_count() or 1)
+    if device == "auto" and (few or seconds is not None or gpu_fault()):
         return False
     if seconds is not None:
         raise InvalidInput(f'expected iterations with device "{device}", got seconds={seconds:g}: use device "cpu"')
