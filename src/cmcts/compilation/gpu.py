@@ -23,8 +23,6 @@ from cmcts.devices import is_simulated
 
 MAX_REGISTERS = 128  # leave room for 512 searches on a multiprocessor, and spill next to nothing
 _COMPILING = threading.Lock()
-
-
 _ON_GPU: dict[Function, Function] = {}
 
 

@@ -42,10 +42,13 @@ class Verdict:
             )
 
 
-def params_fault(params: Any) -> str:
+_NUMBERS = (types.Number, types.Boolean, types.Array)
+
+
+def params_fault(params: Any, *, gpu: bool = False) -> str:
     """Why a kernel cannot take these parameters, or "" if it can."""
     try:
-        return _managed_part(typeof(params), "params")
+        return _odd_part(typeof(params), "params", _NUMBERS if gpu else (*_NUMBERS, types.NoneType, types.UnicodeType))
     except (ValueError, TypeError) as error:
         return f"params: {first_line(error)}"
 
@@ -65,13 +68,12 @@ def _compiled(function: Function, signature: tuple[Any, ...]) -> None:
     njit(function).compile(signature)
 
 
-def _managed_part(typ: types.Type, name: str) -> str:
+def _odd_part(typ: types.Type, name: str, plain: tuple[type, ...]) -> str:
     """The first list, dictionary or the like in `params`: kernels do not count references, and cannot take them."""
     if isinstance(typ, types.BaseTuple):
         names = getattr(typ, "fields", range(len(typ)))
-        parts = (_managed_part(part, f"{name}.{field}") for field, part in zip(names, typ, strict=True))
+        parts = (_odd_part(part, f"{name}.{field}", plain) for field, part in zip(names, typ, strict=True))
         return next((part for part in parts if part), "")
-    plain = (types.Number, types.Boolean, types.Array, types.NoneType, types.UnicodeType)
     return "" if isinstance(typ, plain) else f"{name} is a {typ}"
 
 

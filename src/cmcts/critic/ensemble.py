@@ -200,7 +200,7 @@ class SafetyCritic:
 
     def compile_fault(self, *, gpu: bool = False) -> str:
         """Why Numba cannot compile this critic, for a GPU if asked, or "" if it can."""
-        if odd := params_fault(self.params):
+        if odd := params_fault(self.params, gpu=gpu):
             return odd
         floats = types.float32[::1]
         signature = (typeof(self.params), floats, types.float32[:, ::1], floats, floats)

@@ -258,7 +258,7 @@ class Model:
         """Why Numba cannot compile this model, for a GPU if asked: the first function that fails, and how; or ""."""
         if not self.compilable:
             return "it: it is not made of compiled functions"
-        if odd := params_fault(self.params):
+        if odd := params_fault(self.params, gpu=gpu):
             return odd
         params = typeof(self.params)
         state, rng, actions = types.float64[::1], types.uint64[::1], types.int64[::1]

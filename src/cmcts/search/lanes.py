@@ -46,7 +46,7 @@ class Shared(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """What goes to the GPU and what comes back, one row a lane; what a search returns has no more."""
+    """What goes to the GPU and comes back, one row a lane; the roots last, for they only come back."""
 
     states: NDArray[np.float64]  # [L, S] where each search begins
     budgets: NDArray[np.float64]  # [L, M]
@@ -73,7 +73,7 @@ class _Lane(NamedTuple):
 
 
 class Lanes:
-    """The searches of one planner on the GPU; a session says what it is made of. Its owner calls it from one thread."""
+    """The searches of one planner on the GPU; a session says what it is made of."""
 
     def __init__(self, session: SearchSession) -> None:
         self._session, self._model, self._rules = session, session.model, session.rules
@@ -172,7 +172,7 @@ class Lanes:
         self._raise_fault(ours, states, budgets, multipliers, rngs, iterations)
         rngs[:] = ours.rngs
         roots = Tree._make(array[:, 0] for array in ours.roots)
-        kept = [self._home(tree, lane, int(count)) for lane, count in enumerate(roots.count)] if keep_trees else []
+        kept = [self._home(tree, k, int(nodes)) for k, nodes in enumerate(roots.count)] if keep_trees else []
         return Searched(roots, ours.multipliers, kept)
 
     def _home(self, trees: Tree, lane: int, nodes: int) -> Tree:
@@ -357,7 +357,7 @@ def entry(begin, end, params, critic_params, shared, rules, exchange, trees, mem
             plant(tree, exchange.states[lane], own, work, rng)
             for slot in range(work.memo.used.shape[0]):
                 work.memo.used[slot] = False
-        if work.fault[0] == 0.0:
+        if work.fault[0] == 0.0 and exchange.done[lane, 0] == begin:  # what has failed stays as it is
             run(model, params, critic, critic_params, tree, budget, multipliers, own, work, rng, begin, end)
             exchange.done[lane, 0] = end
         {newline.join(copied(name, array) for name, array in arrays.items())}
