@@ -32,12 +32,20 @@ def trained(monkeypatch):
     """What trainings were asked for; none is done."""
     asked = []
 
-    def no_training(task, settings, run, reporter):
+    def no_training(task, settings, run, reporter, *, device):
+        assert device in ("cpu", "auto")
         asked.append((task, settings, run))
         return Outcome(None, None, 0)
 
     monkeypatch.setattr("cmcts.training.loop.train", no_training)
     return asked
+
+
+def test_a_run_may_be_resumed_on_another_device(trained, tmp_path):
+    out = str(tmp_path / "run")
+    assert cli.main(["train", "rocksample-4-2", "--out", out]) == 1
+    assert cli.main(["train", "--resume", out, "--device", "auto"]) == 1
+    assert trained[0][1] == trained[1][1]
 
 
 def test_another_budget_is_trained_for_and_kept(trained, tmp_path, capsys):

@@ -14,6 +14,7 @@ version.py        the library's version
 extras.py         what a plain installation lacks
 files.py          files that are whole or not there
 json_settings.py  settings to and from JSON, checked by name and type
+devices.py        where searches run, and why not on a GPU
 compilation/      how functions run: compiled and cached, or as plain Python
 random.py         streams of random numbers, always an argument
 model/            what a planner simulates, and how other things become that

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from cmcts.errors import InvalidInput
 
 # Modules of each extra, by the names people know them under.
-EXTRAS = {"train": {"jax": "JAX", "optax": "Optax", "equinox": "Equinox"}}
+EXTRAS = {"train": {"jax": "JAX", "optax": "Optax", "equinox": "Equinox"}, "gpu": {"numba_cuda": "numba-cuda"}}
 
 
 class MissingExtra(InvalidInput, ImportError):
@@ -19,6 +19,7 @@ def require_extra(extra: str, who: str) -> None:
     names = EXTRAS[extra]
     missing = [name for module, name in names.items() if find_spec(module) is None]
     if missing:
-        got = "none of them" if len(missing) == len(names) else f"no {' and no '.join(missing)}"
         *others, last = names.values()
-        raise MissingExtra(f"{who} needs {', '.join(others)} and {last}, got {got} here: pip install 'cmcts[{extra}]'")
+        needed = f"{', '.join(others)} and {last}" if others else last
+        got = "none of them" if others and len(missing) == len(names) else f"no {' and no '.join(missing)}"
+        raise MissingExtra(f"{who} needs {needed}, got {got} here: pip install 'cmcts[{extra}]'")

@@ -12,7 +12,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
+
+from cmcts.devices import Device, validate_device
 
 if TYPE_CHECKING:
     from cmcts.critic.ensemble import SafetyCritic
@@ -44,6 +47,8 @@ class Bench:
     """Print JSON instead of a table."""
     seconds: float = 1.0
     """CPU time of each measurement; it is made three times, and the median counts."""
+    device: Device = "cpu"
+    """With cuda, batches on the GPU as well."""
 
     def run(self) -> None:
         """Measure and print."""
@@ -52,9 +57,11 @@ class Bench:
         from cmcts.errors import expect
 
         expect(self.seconds > 0, "seconds > 0", self.seconds)
+        validate_device(self.device)
         rows: list[dict[str, Any]] = []
         with Console(stderr=True).status("measuring") as status:
-            for row in measurements(self.seconds):
+            on_gpu = gpu_measurements() if self.device != "cpu" else ()
+            for row in chain(measurements(self.seconds), on_gpu):
                 rows.append(row)
                 status.update(f"measured {row['task']}, {row['planner']}, {row['rollout']}, {row['iterations']}")
             status.update("compiling in fresh processes")
@@ -78,7 +85,8 @@ def _print(rows: list[dict[str, Any]], summary: dict[str, float]) -> None:
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
-            *(str(row[key]) for key in ("task", "planner", "rollout", "critic", "iterations", "batch", "threads")),
+            *(str(row[key]) for key in ("task", "planner", "rollout", "critic", "iterations", "batch")),
+            str(row["threads"] or "GPU"),
             f"{row['simulations_per_second']:,.0f}",
             f"{row['ms_per_decision']:.2f}",
         )
@@ -126,6 +134,44 @@ def measurements(seconds: float) -> Iterator[dict[str, Any]]:
         yield row(make_planner(task, name).planner, name, task.search.rollout, critic, task.iterations)
     task = make("safe-gridworld")
     yield row(plain(task, "directed"), "penalized", "directed", "none", task.iterations)
+
+
+def gpu_measurements() -> Iterator[dict[str, Any]]:
+    """Rows of the same kind for batches on a GPU."""
+    from cmcts.commands.planner_options import make_planner
+    from cmcts.tasks.registry import make
+
+    task = make("rocksample-7-8")
+    planners = (
+        (plain(task, "uniform"), "penalized", "uniform", "none"),
+        (plain(task, "directed"), "penalized", "directed", "none"),
+        (with_critic(task), "cmcts", "uniform", "5x64x64"),
+        (make_planner(task, "cmcts").planner, "cmcts", task.search.rollout, "default"),
+    )
+    for planner, name, rollout, critic in planners:
+        for lanes in (1024, 32768):
+            rate = gpu_simulations_per_second(planner, task, 1 << 10, lanes)
+            about = {"task": task.name, "planner": name, "rollout": rollout, "critic": critic, "iterations": 1 << 10}
+            figures = {"simulations_per_second": rate, "ms_per_decision": 1000 * (1 << 10) / rate}
+            yield about | {"threads": None, "batch": lanes} | figures
+
+
+def gpu_simulations_per_second(planner: Planner, task: Task, iterations: int, lanes: int) -> float:
+    """Of wall-clock time, searching from the start state in so many lanes at once: the best of three."""
+    import numpy as np
+
+    searches, constraints = planner.lanes, task.model.cost_count
+    states = np.tile(task.model.start_state(), (lanes, 1))
+    budgets = np.tile(np.array(task.budget, np.float64), (lanes, 1))
+    multipliers = np.broadcast_to(planner.initial_multipliers(), (lanes, constraints))
+    rngs = np.random.default_rng(0).integers(1 << 63, size=(lanes, 1), dtype=np.uint64)
+    searches.search(states[:1], budgets[:1], multipliers[:1], rngs[:1], 1)  # compile
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        searches.search(states, budgets, multipliers, rngs, iterations)
+        seconds.append(time.perf_counter() - began)
+    return lanes * iterations / min(seconds)
 
 
 def plain(task: Task, rollout: Literal["directed", "uniform"]) -> Planner:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import arg
 
 from cmcts.commands.planner_options import PlannerName, PlannerOptions
+from cmcts.devices import Device, validate_device
 from cmcts.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Evaluate(PlannerOptions):
     """Run these planners on the same worlds as well, and report the differences, episode by episode."""
     threads: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: all cores)")] = None
     """Threads to plan with; the result does not depend on them."""
+    device: Device = "cpu"
+    """Where it is planned: on all cores, on a GPU, or (auto) on the GPU if there is one and a batch is worth it."""
     table: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint=_NONE)] = None
     """Write one row an episode to this file, .csv or .parquet."""
     trajectories: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint=_NONE)] = None
@@ -94,6 +97,7 @@ class Evaluate(PlannerOptions):
         """What is wrong with the options, before an episode is run."""
         from cmcts.report.tables import check_table_path
 
+        validate_device(self.device)
         for path in (self.table, self.trajectories):
             if path is not None:
                 check_table_path(path)
@@ -137,6 +141,7 @@ class Evaluate(PlannerOptions):
                 iterations=iterations,
                 seconds=self.seconds,
                 threads=self.threads,
+                device=self.device,
                 on_steps=lambda _, finished: progress.advance(row, finished),
             )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from cmcts.commands.planner_options import KeepName
+from cmcts.devices import Device, validate_device
 from cmcts.errors import InvalidInput, expect
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class ShowFrontier:
     """Episodes of C-MCTS and CC-MCP at the task's budget, shown beside it; 0 for none."""
     seed: int = 0
     """Of these episodes."""
+    device: Device = "cpu"
+    """Where they are planned: on all cores, on a GPU, or (auto) on the GPU if there is one and it is worth it."""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: no figure)")] = None
     """Write the figure to this file, .png, .svg or .pdf."""
     json: bool = False
@@ -52,6 +55,7 @@ class ShowFrontier:
 
     def run(self) -> None:
         """Solve for a ladder of budgets, and show."""
+        validate_device(self.device)
         from cmcts.commands.planner_options import load_task
         from cmcts.critic import bundle
         from cmcts.frontier import Frontier
@@ -113,7 +117,12 @@ class ShowFrontier:
             planner = make_planner(task, name, self.critic if name == "cmcts" else None).planner
             with Console(stderr=True).status(f"{name} plays {self.episodes} episodes in the training world"):
                 episodes, _ = run_episodes(
-                    planner, task.training_world, task.budget, episodes=self.episodes, seed=self.seed
+                    planner,
+                    task.training_world,
+                    task.budget,
+                    episodes=self.episodes,
+                    seed=self.seed,
+                    device=self.device,
                 )
             summaries[name] = episodes.summary()
         return summaries

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
+from cmcts.devices import Device
 from cmcts.extras import require_extra
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Reproduce:
     """Folder of the results; what is done there is not done again."""
     seed: int = 0
     """Of all trainings and worlds."""
+    device: Device = "cpu"
+    """Where it is planned: on all cores, on a GPU, or (auto) on the GPU if there is one and a batch is worth it."""
 
     def run(self) -> None:
         """Do the work, then write tables, figures and report."""
@@ -58,7 +61,7 @@ class Reproduce:
         names: tuple[str, ...] = tuple(dict.fromkeys(self.what))
         names = names or tuple(name for name in EXPERIMENTS if name not in OURS)
         path = self.out or Path("runs/quick" if self.quick else "runs/reproduce")
-        run = Reproduction(path, quick=self.quick, seed=self.seed)
+        run = Reproduction(path, quick=self.quick, seed=self.seed, device=self.device)
         units = work_of(names, scale)
         console = Console(stderr=True, highlight=False)
         progress = _Progress(console, run, units)

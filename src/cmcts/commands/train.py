@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
+from cmcts.devices import Device, validate_device
 from cmcts.errors import InvalidInput
 from cmcts.extras import require_extra
 from cmcts.json_settings import flat
@@ -43,6 +44,8 @@ class Train:
     """What may be spent on average, one number a constraint."""
     paper: Annotated[bool, FlagCreatePairsOff] = False
     """The paper's own method and hyperparameters: SARSA, no floor, the first feasible critic."""
+    device: Device = "cpu"
+    """Where it is planned: on all cores, on a GPU, or (auto) on the GPU if there is one and a batch is worth it."""
     settings: Annotated[TrainingSettings, arg(name="")] = field(default_factory=TrainingSettings)
     """All that the training depends on besides the task and its budget."""
 
@@ -57,6 +60,7 @@ class Train:
     def run(self) -> int:
         """Train; 0 if a feasible critic was found, else 1."""
         require_extra("train", "cmcts train")
+        validate_device(self.device)
         from cmcts.commands.planner_options import load_task
         from cmcts.training.loop import train
         from cmcts.training.run_folder import RunFolder
@@ -87,7 +91,7 @@ class Train:
         progress = TrainingProgress(task, settings)
         with progress.bar:
             try:
-                outcome = train(task, settings, folder, progress)
+                outcome = train(task, settings, folder, progress, device=self.device)
             except KeyboardInterrupt:
                 task_file = f"{task.source} " if task.source else ""
                 progress.say(f"interrupted; continue with: cmcts train {task_file}--resume {folder.path}")
@@ -97,7 +101,7 @@ class Train:
     def _refuse_other_options(self) -> None:
         given, usual = flat(self), flat(Train.with_defaults(self.task, paper=False))
         for name in given:
-            if name not in ("task", "resume") and given[name] != usual[name]:
+            if name not in ("task", "resume", "device") and given[name] != usual[name]:
                 option = name.removeprefix("settings.").replace("_", "-")
                 raise InvalidInput(f"expected --resume alone: a run keeps its settings; got {option} as well")
 

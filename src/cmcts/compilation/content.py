@@ -166,7 +166,7 @@ def _unbox(typ: Any, obj: Any, context: Any) -> NativeValue:
     return NativeValue(context.context.get_dummy_value())
 
 
-_CONTENTS: dict[str, Mapping[str, Function]] = {}
+CONTENTS: dict[str, Mapping[str, Function]] = {}  # functions by the name of their content's type
 _ATTRIBUTES: set[str] = set()
 
 
@@ -180,7 +180,7 @@ def content_type(label: str, functions: Mapping[str, Function], params: object) 
     """
     kinds = ",".join(f"{kind.__module__}.{kind.__qualname__}" for kind in _classes(params))
     typ = ContentType(f"{label}@{digest(functions.values())}:{','.join(functions)}({kinds})")
-    _CONTENTS.setdefault(typ.name, {name: _jitted(function) for name, function in functions.items()})
+    CONTENTS.setdefault(typ.name, {name: _jitted(function) for name, function in functions.items()})
     for name in functions:
         if name not in _ATTRIBUTES:
             _ATTRIBUTES.add(name)
@@ -259,7 +259,7 @@ def _users_dispatcher(value: Any) -> bool:
 def _forward(name: str) -> None:
     @overload_attribute(ContentType, name)  # Numba compares signatures: no annotations here
     def resolve(content):
-        function = _CONTENTS[content.name].get(name)
+        function = CONTENTS[content.name].get(name)
         return None if function is None else lambda content: function
 
 

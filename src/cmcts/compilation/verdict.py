@@ -10,6 +10,7 @@ from typing import Any
 from numba import njit, typeof, types
 
 from cmcts.compilation.content import Function, python_function
+from cmcts.compilation.gpu import compiled_for_gpu
 from cmcts.errors import users_stack_level
 
 
@@ -19,6 +20,7 @@ class Verdict:
     def __init__(self, subject: str, advice: str) -> None:
         self.subject, self.advice = subject, advice
         self.fault = ""
+        self.gpu_fault = ""  # the same for a GPU
 
     def condemn(self, fault: str) -> None:
         """From now on it runs uncompiled; say so once, with the reason and what to do about it."""
@@ -30,32 +32,48 @@ class Verdict:
                 stacklevel=users_stack_level(),
             )
 
+    def keep_off_gpu(self, fault: str) -> None:
+        """From now on it is planned with on the CPU alone; say so once, with the reason."""
+        if not self.gpu_fault:
+            self.gpu_fault = fault
+            warnings.warn(
+                f"{self.subject} cannot be compiled for a GPU and plans on the CPU ({fault})",
+                stacklevel=users_stack_level(),
+            )
 
-def params_fault(params: Any) -> str:
+
+_NUMBERS = (types.Number, types.Boolean, types.Array)
+
+
+def params_fault(params: Any, *, gpu: bool = False) -> str:
     """Why a kernel cannot take these parameters, or "" if it can."""
     try:
-        return _managed_part(typeof(params), "params")
+        return _odd_part(typeof(params), "params", _NUMBERS if gpu else (*_NUMBERS, types.NoneType, types.UnicodeType))
     except (ValueError, TypeError) as error:
         return f"params: {first_line(error)}"
 
 
-def first_fault(functions: Mapping[str, tuple[Function, tuple[Any, ...]]]) -> str:
+def first_fault(functions: Mapping[str, tuple[Function, tuple[Any, ...]]], *, gpu: bool = False) -> str:
     """The first of some functions that cannot be compiled for its argument types, and why; "" if all can."""
+    compiled = compiled_for_gpu if gpu else _compiled
     for name, (function, signature) in functions.items():
         try:
-            njit(python_function(function)).compile(signature)
+            compiled(python_function(function), signature)
         except Exception as error:  # not only Numba's own errors
             return f"{name}: {first_line(error)}"
     return ""
 
 
-def _managed_part(typ: types.Type, name: str) -> str:
+def _compiled(function: Function, signature: tuple[Any, ...]) -> None:
+    njit(function).compile(signature)
+
+
+def _odd_part(typ: types.Type, name: str, plain: tuple[type, ...]) -> str:
     """The first list, dictionary or the like in `params`: kernels do not count references, and cannot take them."""
     if isinstance(typ, types.BaseTuple):
         names = getattr(typ, "fields", range(len(typ)))
-        parts = (_managed_part(part, f"{name}.{field}") for field, part in zip(names, typ, strict=True))
+        parts = (_odd_part(part, f"{name}.{field}", plain) for field, part in zip(names, typ, strict=True))
         return next((part for part in parts if part), "")
-    plain = (types.Number, types.Boolean, types.Array, types.NoneType, types.UnicodeType)
     return "" if isinstance(typ, plain) else f"{name} is a {typ}"
 
 

@@ -12,6 +12,7 @@ evaluated here, inside the search kernel: planning needs no deep-learning framew
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,9 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import config, typeof, types
+from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.compilation.content import Function, content_type, kernel, python_function
+from cmcts.compilation.gpu import on_gpu
 from cmcts.compilation.travel import fields_of, remade
 from cmcts.compilation.verdict import Verdict, first_fault, params_fault
 from cmcts.errors import InvalidInput, expect
@@ -36,7 +39,7 @@ class EnsembleParams(NamedTuple):
 
     sizes: NDArray[np.int64]  # [L + 1] features, hidden sizes, A*M outputs; [1] for an empty ensemble
     members: int  # E
-    weights: NDArray[np.float32]  # [L * E * rows, width] layer l of member e at (l*E + e) * rows, input-major
+    weights: NDArray[np.float32]  # [L * E * rows + 3, width] layer l of member e at (l*E + e) * rows, input-major
     biases: NDArray[np.float32]  # [L * E, width]
     rows: int  # the widest layer input
 
@@ -57,6 +60,8 @@ def predict_ensemble(params, features, scratch, mean, sigma):
     for member in range(params.members):
         for k in range(params.sizes[0]):
             scratch[0, k] = features[k]
+        for k in range(params.sizes[0], params.sizes[0] + UNROLL - 1):
+            scratch[0, k] = np.float32(0.0)  # inputs are taken UNROLL at a time
         source = 0
         for layer in range(layers):
             _dense(params, layer, member, scratch, source, layer < layers - 1)
@@ -69,15 +74,16 @@ def predict_ensemble(params, features, scratch, mean, sigma):
             sigma[j] += delta * (scratch[source, j] - mean[j])
     if params.members > 0:
         for j in range(outputs):
-            sigma[j] = np.sqrt(sigma[j] / np.float32(params.members))
+            sigma[j] = math.sqrt(sigma[j] / np.float32(params.members))
 
 
-@kernel
+@register_jitable(_nrt=False, forceinline=True)
 def _dense(params, layer, member, scratch, source, relu):
     """One layer, y = x W + b, from one row of `scratch` to the other.
 
     Half of the inputs are zero behind a ReLU, and most are in one-hot features: the others are gathered first. They are
-    then taken four at a time over whole vectors of outputs, which the compiler turns into vector instructions.
+    then taken four at a time over whole vectors of outputs, which the compiler turns into vector instructions. Sums go
+    in the order of the inputs, so that it makes no difference how many zeros are among them.
     """
     x, y, values, rows = scratch[source], scratch[1 - source], scratch[2], scratch[3]
     index = layer * params.members + member
@@ -98,11 +104,54 @@ def _dense(params, layer, member, scratch, source, relu):
         w0, w1 = params.weights[int(rows[k])], params.weights[int(rows[k + 1])]
         w2, w3 = params.weights[int(rows[k + 2])], params.weights[int(rows[k + 3])]
         for j in range(outputs):
-            y[j] += (x0 * w0[j] + x1 * w1[j]) + (x2 * w2[j] + x3 * w3[j])
+            y[j] = (((y[j] + x0 * w0[j]) + x1 * w1[j]) + x2 * w2[j]) + x3 * w3[j]
     if relu:
         for j in range(outputs):
             # Not max(y, 0), which may turn what is not a number into 0: an overflow must be seen in the end.
             y[j] = np.float32(0.0) if y[j] < np.float32(0.0) else y[j]
+
+
+@on_gpu(_dense)
+def _dense_in_step(params, layer, member, scratch, source, relu):
+    """The same sums on a GPU, where 32 searches go through the layer in step: all take every input, zero or not.
+
+    They then read the same weights at the same time, which is one access. Eight sums at a time stay in registers, and
+    four inputs at a time are on their way from memory.
+    """
+    x, y = scratch[source], scratch[1 - source]
+    index = layer * params.members + member
+    bias, weights, base = params.biases[index], params.weights, index * params.rows
+    for j in range(0, params.sizes[layer + 1], 8):
+        y0, y1, y2, y3 = bias[j], bias[j + 1], bias[j + 2], bias[j + 3]
+        y4, y5, y6, y7 = bias[j + 4], bias[j + 5], bias[j + 6], bias[j + 7]
+        for i in range(0, params.sizes[layer], UNROLL):
+            row = base + i
+            x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
+            w0, w1, w2, w3 = weights[row], weights[row + 1], weights[row + 2], weights[row + 3]
+            y0 = _add_products(y0, x0, x1, x2, x3, w0, w1, w2, w3, j)
+            y1 = _add_products(y1, x0, x1, x2, x3, w0, w1, w2, w3, j + 1)
+            y2 = _add_products(y2, x0, x1, x2, x3, w0, w1, w2, w3, j + 2)
+            y3 = _add_products(y3, x0, x1, x2, x3, w0, w1, w2, w3, j + 3)
+            y4 = _add_products(y4, x0, x1, x2, x3, w0, w1, w2, w3, j + 4)
+            y5 = _add_products(y5, x0, x1, x2, x3, w0, w1, w2, w3, j + 5)
+            y6 = _add_products(y6, x0, x1, x2, x3, w0, w1, w2, w3, j + 6)
+            y7 = _add_products(y7, x0, x1, x2, x3, w0, w1, w2, w3, j + 7)
+        y[j], y[j + 1] = _activated(y0, relu), _activated(y1, relu)
+        y[j + 2], y[j + 3] = _activated(y2, relu), _activated(y3, relu)
+        y[j + 4], y[j + 5] = _activated(y4, relu), _activated(y5, relu)
+        y[j + 6], y[j + 7] = _activated(y6, relu), _activated(y7, relu)
+
+
+@kernel
+def _add_products(total, x0, x1, x2, x3, w0, w1, w2, w3, j):
+    k = np.uint64(j)  # not below 0, and Numba need not look
+    return (((total + x0 * w0[k]) + x1 * w1[k]) + x2 * w2[k]) + x3 * w3[k]
+
+
+@kernel
+def _activated(total, relu):
+    # Not max(y, 0), which may turn what is not a number into 0: an overflow must be seen in the end.
+    return np.float32(0.0) if relu and total < np.float32(0.0) else total
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,13 +198,13 @@ class SafetyCritic:
         """Whether Numba can compile this critic, as far as is known: False once it has failed."""
         return not self.verdict.fault
 
-    def compile_fault(self) -> str:
-        """Why Numba cannot compile this critic, or "" if it can."""
-        if odd := params_fault(self.params):
+    def compile_fault(self, *, gpu: bool = False) -> str:
+        """Why Numba cannot compile this critic, for a GPU if asked, or "" if it can."""
+        if odd := params_fault(self.params, gpu=gpu):
             return odd
         floats = types.float32[::1]
         signature = (typeof(self.params), floats, types.float32[:, ::1], floats, floats)
-        return first_fault({"predict": (self.predict, signature)})
+        return first_fault({"predict": (self.predict, signature)}, gpu=gpu)
 
     @cached_property
     def uncompiled(self) -> SimpleNamespace:
@@ -202,7 +251,7 @@ def ensemble(
     rows, width = max(sizes[:-1]), padded(max(sizes[1:]), LANES)
     total = len(weights) * members * rows
     expect(total < 1 << 24, "fewer than 2^24 rows of weights", total)
-    packed = np.zeros((total, width), np.float32)
+    packed = np.zeros((total + UNROLL - 1, width), np.float32)  # inputs are taken UNROLL at a time
     packed_biases = np.zeros((len(weights) * members, width), np.float32)
     for depth, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         for member in range(members):

@@ -8,6 +8,7 @@ are compared on equal worlds.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cmcts.devices import Device, gpu_fault, validate_device
 from cmcts.errors import InvalidInput, expect
 from cmcts.evaluation.statistics import Interval, mean_interval, rate_interval, standard_error
 from cmcts.model.interface import Model
@@ -26,6 +28,7 @@ from cmcts.random import Stream, stream
 if TYPE_CHECKING:
     import gymnasium as gym
 
+LOCKSTEP, LOCKSTEP_ON_GPU = 256, 16384  # episodes side by side, unless it is said how many
 OVERSPENT = 1e-6  # an episode is over budget if its discounted cost exceeds the budget by more than rounding
 
 Floats = NDArray[np.float64]
@@ -231,14 +234,21 @@ def run_episodes(
     seconds: float | None = None,
     first_episode: int = 0,
     threads: int | None = None,
-    lockstep: int = 256,
+    device: Device = "cpu",
+    lockstep: int | None = None,
     random_actions: float = 0.0,
     on_steps: Callable[[int, int], None] | None = None,
 ) -> tuple[Episodes, Transitions]:
     """Run episodes number `first_episode` ... of `seed`; `on_steps(decisions, finished)` hears of progress.
 
-    `random_actions` is the share of steps that take a random legal action instead, for gathering data.
+    `random_actions` is the share of steps that take a random legal action instead, for gathering data. `device` says
+    where it is planned, as in `Planner.plan_batch`, and `lockstep` how many episodes go side by side.
     """
+    validate_device(device)
+    if device != "cpu":
+        device = "cpu" if gpu_fault() else "auto"  # when few episodes are left, the cores are sooner done with them
+    if lockstep is None:
+        lockstep = LOCKSTEP if device == "cpu" else LOCKSTEP_ON_GPU
     expect(isinstance(episodes, int) and episodes >= 1, "episodes >= 1", episodes)
     expect(isinstance(seed, int) and seed >= 0, "a seed >= 0", seed)
     budgets = planner.model.validate_costs(budget, "budget")
@@ -252,7 +262,7 @@ def run_episodes(
         recorders += block
         running = block
         while running:
-            decisions = act_together([e.agent for e in running], np.stack([e.state for e in running]), threads)
+            decisions = act_together([e.agent for e in running], np.stack([e.state for e in running]), threads, device)
             for episode, decision in zip(running, decisions, strict=True):
                 episode.take(decision)
             still = [episode for episode in running if not episode.done]
@@ -327,7 +337,7 @@ class _Episode:
         if "cost" not in info:
             raise InvalidInput(f'expected the world to report info["cost"], got keys {sorted(info)}')
         costs = self.agent.planner.model.validate_costs(info["cost"], 'info["cost"]')
-        expect(bool(np.isfinite(float(reward))), "a finite reward from the world", reward)
+        expect(math.isfinite(float(reward)), "a finite reward from the world", reward)
         self.rows.append((self.state, decision.action, costs, float(reward)))
         self.decisions.append((decision.tree_depth, decision.nothing_safe, decision.seconds))
         self.agent.observe(costs)

@@ -200,7 +200,7 @@ class TabularPolicy(Planner):
         return Decision(
             model=model,
             state=np.array(state),
-            budget=self._validate_budget(budget),
+            budget=self.validate_budget(budget),
             action=draw_action(probabilities, stream(rng)),
             probabilities=probabilities.copy(),
             legal=legal,
@@ -219,6 +219,11 @@ class TabularPolicy(Planner):
             tree_size=0,
             tree_depth=0,
         )
+
+    @property
+    def searches(self) -> bool:
+        """Decisions are looked up."""
+        return False
 
     @property
     def runs_compiled(self) -> bool:

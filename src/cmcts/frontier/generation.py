@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from cmcts.critic.columns import Column, ColumnSettings, Sample
 from cmcts.critic.ensemble import SafetyCritic
+from cmcts.devices import Device
 from cmcts.evaluation.episodes import Episodes, run_episodes
 from cmcts.evaluation.statistics import standard_error
 from cmcts.exact.column_generation import InfeasibleBudget
@@ -98,10 +99,16 @@ class _Candidate:
 
 
 def generate(
-    task: Task, settings: FrontierSettings, seed: int, guard: Guard | None, cost_scale: Floats, recorder: Recorder
+    task: Task,
+    settings: FrontierSettings,
+    seed: int,
+    guard: Guard | None,
+    cost_scale: Floats,
+    recorder: Recorder,
+    device: Device = "cpu",
 ) -> tuple[Column, ...]:
-    """The columns of a frontier for `task`, found and confirmed in its training world."""
-    return _Generator(task, settings, seed, guard, cost_scale, recorder).run()
+    """The columns of a frontier for `task`, found and confirmed in its training world; `device` says where planned."""
+    return _Generator(task, settings, seed, guard, cost_scale, recorder, device).run()
 
 
 class _Generator:
@@ -113,8 +120,10 @@ class _Generator:
         guard: Guard | None,
         cost_scale: Floats,
         recorder: Recorder,
+        device: Device,
     ) -> None:
         self.task, self.settings, self.seed, self.guard, self.recorder = task, settings, seed, guard, recorder
+        self.device: Device = device
         self.scale = cost_scale
         self.budget = np.asarray(task.budget)
         self.search = replace(task.search, iterations=settings.search_factors[0] * task.search.iterations)
@@ -195,6 +204,7 @@ class _Generator:
                 episodes=episodes,
                 seed=seed,
                 first_episode=first,
+                device=self.device,
                 on_steps=lambda _, finished: self.recorder.advance(finished),
             )
             self.recorder.save(file, {"rewards": done.rewards, "costs": done.costs})

@@ -219,6 +219,12 @@ class Model:
 
     def validate_costs(self, costs: ArrayLike, name: str) -> NDArray[np.float64]:
         """A cost-like vector (budget, multipliers): finite, not negative, one number a constraint."""
+        # Every step of every episode comes here: what is usual is let through at once.
+        if isinstance(costs, float) and self.cost_count == 1 and 0.0 <= costs < np.inf:
+            return np.array([costs])
+        usual = isinstance(costs, np.ndarray) and costs.dtype == np.float64 and costs.shape == (self.cost_count,)
+        if usual and all(0.0 <= cost < np.inf for cost in np.asarray(costs).tolist()):
+            return np.array(costs)
         array = self.validate_numbers(costs, name)
         if not (array >= 0).all():
             raise InvalidInput(f"expected {name} finite and >= 0, got {costs!r}")
@@ -248,11 +254,11 @@ class Model:
         self.uncompiled.features(self.params, np.asarray(state, np.float64), out)
         return out
 
-    def compile_fault(self) -> str:
-        """Why Numba cannot compile this model: the first function that fails, and how. Empty if it can."""
+    def compile_fault(self, *, gpu: bool = False) -> str:
+        """Why Numba cannot compile this model, for a GPU if asked: the first function that fails, and how; or ""."""
         if not self.compilable:
             return "it: it is not made of compiled functions"
-        if odd := params_fault(self.params):
+        if odd := params_fault(self.params, gpu=gpu):
             return odd
         params = typeof(self.params)
         state, rng, actions = types.float64[::1], types.uint64[::1], types.int64[::1]
@@ -265,7 +271,7 @@ class Model:
             "rollout_action": (params, state, rng),
             "expected_costs": (params, state, integer, floats),
         }
-        return first_fault({name: (getattr(self, name), signature) for name, signature in signatures.items()})
+        return first_fault({name: (getattr(self, name), signature) for name, signature in signatures.items()}, gpu=gpu)
 
     @cached_property
     def uncompiled(self) -> SimpleNamespace:

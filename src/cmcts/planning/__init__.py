@@ -6,6 +6,7 @@ mixtures.py   root actions mixed so that the budget is met
 decision.py   what was decided, and why
 agent.py      a planner that carries the budget through an episode
 monitor.py    any policy, watched by the critic
+gpu.py        which batches go to a GPU, and their decisions
 parallel.py   searches side by side, in threads or processes
 """
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cmcts.devices import Device
 from cmcts.errors import expect
 from cmcts.planning.decision import Decision
 from cmcts.planning.parallel import side_by_side
@@ -112,30 +113,47 @@ class Agent:
         return self.budget
 
 
-def act_together(agents: Sequence[Agent], states: ArrayLike, threads: int | None = None) -> list[Decision]:
-    """Let many agents decide at once, over all cores; the same decisions as one after the other."""
+def act_together(
+    agents: Sequence[Agent], states: ArrayLike, threads: int | None = None, device: Device = "cpu"
+) -> list[Decision]:
+    """Let many agents decide at once, over all cores or on a GPU; the same decisions as one after the other."""
     rows = np.asarray(states)
     expect(len(rows) == len(agents), f"{len(agents)} states, one an agent", len(rows))
     decisions: dict[int, Decision] = {}
     for planner in {id(agent.planner): agent.planner for agent in agents}.values():
         mine = [index for index, agent in enumerate(agents) if agent.planner is planner]
-        together = _act_together([agents[index] for index in mine], rows[mine], threads)
+        together = _act_together([agents[index] for index in mine], rows[mine], threads, device)
         decisions |= zip(mine, together, strict=True)
     return [decisions[index] for index in range(len(agents))]
 
 
-def _act_together(agents: Sequence[Agent], rows: NDArray[np.float64], threads: int | None) -> list[Decision]:
+def _act_together(
+    agents: Sequence[Agent], rows: NDArray[np.float64], threads: int | None, device: Device
+) -> list[Decision]:
     """The same for agents of one planner."""
     for agent, row in zip(agents, rows, strict=True):
         agent.arrive(row)  # here, not in a process that would keep it to itself
     alone = any(agent._session is not None for agent in agents)  # a tree that is reused cannot live in a process
-    decisions = side_by_side(
-        agents[0].planner,
-        lambda index: agents[index].act(rows[index]),
-        len(agents),
-        threads,
-        None if alone else [a.rng for a in agents],
-    )
+    alike = len({(agent.iterations, agent.seconds) for agent in agents}) == 1
+    if device != "cpu" and alike and not alone:
+        decisions = agents[0].planner.plan_batch(
+            rows,
+            np.concatenate([agent.budget for agent in agents]).reshape(len(agents), -1),
+            iterations=agents[0].iterations,
+            seconds=agents[0].seconds,
+            rngs=[agent.rng for agent in agents],
+            multipliers=np.concatenate([agent.multipliers for agent in agents]).reshape(len(agents), -1),
+            threads=threads,
+            device=device,
+        )
+    else:
+        decisions = side_by_side(
+            agents[0].planner,
+            lambda index: agents[index].act(rows[index]),
+            len(agents),
+            threads,
+            None if alone else [a.rng for a in agents],
+        )
     for agent, decision in zip(agents, decisions, strict=True):
         agent.decision, agent.multipliers = decision, decision.multipliers
     return decisions

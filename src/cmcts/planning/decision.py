@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.model.interface import Model
+from cmcts.random import Stream
 from cmcts.search.pruning import FREE, PruningSettings
 from cmcts.search.tree import Tree
 
@@ -55,6 +57,8 @@ class Decision:
         policy this is max(0, (b - c) / gamma). `discounts` is gamma, one for all costs or one each.
         """
         p = self.probabilities[self.action]
+        if p == 1.0:
+            return np.asarray(np.maximum(0.0, (self.budget - costs) / np.asarray(discounts)))
         others = self.probabilities @ self.cost_values - p * self.cost_values[self.action]
         return np.asarray(np.maximum(0.0, (self.budget - p * costs - others) / (np.asarray(discounts) * p)))
 
@@ -118,3 +122,14 @@ class Decision:
             "tree_depth": self.tree_depth,
             "actions": actions,
         }
+
+
+class Roots(NamedTuple):
+    """What N searches found: all that decisions are made of."""
+
+    tree: Tree  # [N, ...] the root's row of every tree
+    budgets: NDArray[np.float64]  # [N, M]
+    multipliers: NDArray[np.float64]  # [N, M]
+    rngs: Sequence[Stream]  # [N]
+    iterations: int
+    seconds: float  # a decision

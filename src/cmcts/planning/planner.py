@@ -17,18 +17,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmcts.compilation.content import uncompiled
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
+from cmcts.devices import Device
 from cmcts.errors import InvalidInput, expect
 from cmcts.model.interface import Model
-from cmcts.planning.decision import Decision
+from cmcts.planning.decision import Decision, Roots
+from cmcts.planning.gpu import goes_to_gpu, plan_lanes
 from cmcts.planning.parallel import side_by_side
 from cmcts.random import Stream, stream, uniform
 from cmcts.search.kernels import Rules
+from cmcts.search.lanes import Lanes
 from cmcts.search.pruning import LOWEST_MEAN, LOWEST_PESSIMISTIC, ROUNDING, PruningSettings
 from cmcts.search.session import SearchSession
 from cmcts.search.settings import SearchSettings
-from cmcts.search.tree import PRUNED, ROOT, in_use
+from cmcts.search.tree import ILLEGAL, PRUNED, Tree, in_use
 
-Probabilities = NDArray[np.float64]  # [A]
+Probabilities = NDArray[np.float64]  # [A] of one decision, [N, A] of many
 
 _uniform = uncompiled(uniform)  # one draw a decision is not worth a compilation
 _CHUNK_SECONDS = 0.001  # a timed search looks at the clock about this often
@@ -65,13 +68,15 @@ class Planner:
         self._pruning = pruning
         self._critic.validate_for(model)
         self._cost_discounts = np.array(self._search.discounts_for(model))
+        self._price_growth = self._cost_discounts / self._search.discount
         self._idle: list[SearchSession] = []
+        self._lanes: Lanes | None = None
         self._has_searched = False
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and other processes: settings travel; memory, and the lock on it, are made anew."""
-        return self.__dict__ | {"_idle": [], "_lock": None}
+        return self.__dict__ | {"_idle": [], "_lanes": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -89,7 +94,7 @@ class Planner:
         What is worth lambda now is worth lambda gamma_m^t / gamma^t in t steps, when a reward counts gamma^t and a cost
         gamma_m^t. It is 1 if the discounts are the same.
         """
-        return self._cost_discounts / self.search.discount
+        return self._price_growth.copy()
 
     @property
     def charges_expected_costs(self) -> bool:
@@ -127,8 +132,8 @@ class Planner:
         By expected accounting that is still without what the next state needs: `least_charges` of it is to be added.
         """
         if self.charges_expected_costs:
-            return decision.slack(self.cost_discounts)
-        return decision.next_budget(paid, self.cost_discounts)
+            return decision.slack(self._cost_discounts)
+        return decision.next_budget(paid, self._cost_discounts)
 
     def initial_multipliers(self) -> NDArray[np.float64]:
         """lambda at the start of an episode."""
@@ -137,7 +142,7 @@ class Planner:
     def begin_with(self, budget: NDArray[np.float64]) -> None:
         """Called with what an episode may spend, before it begins: the place to say that this does not fit."""
 
-    def _validate_budget(self, budget: ArrayLike) -> NDArray[np.float64]:
+    def validate_budget(self, budget: ArrayLike) -> NDArray[np.float64]:
         """[M] what is left; not below 0, but for a tolerance that was granted before."""
         least = self.least_budget
         if not least.any():
@@ -146,6 +151,20 @@ class Planner:
         if (left < least * (1.0 + ROUNDING)).any():
             raise InvalidInput(f"expected budget >= {least.tolist()}, got {budget!r}")
         return left
+
+    def validate_batch(
+        self, states: ArrayLike, budgets: NDArray[np.float64], multipliers: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Fresh rows of states [N, S], budgets [N, M] and multipliers [N, M]; what is wrong with one is said of it."""
+        checked = np.array([self.model.validate_state(state) for state in np.asarray(states)])
+        least, right = self.least_budget * (1.0 + ROUNDING), (len(checked), self.model.cost_count)
+        if budgets.shape != right or not (np.isfinite(budgets) & (budgets >= least)).all():
+            for row in budgets:
+                self.validate_budget(row)
+        if multipliers.shape != right or not (np.isfinite(multipliers) & (multipliers >= 0.0)).all():
+            for row in multipliers:
+                self.model.validate_costs(row, "multipliers")
+        return checked, budgets.copy(), multipliers.copy()
 
     def _rules(self) -> Rules:
         search, pruning = self.search, self.pruning or PruningSettings()
@@ -223,7 +242,7 @@ class Planner:
     ) -> Decision:
         """Plan in a session of the caller's own; with `after`, keep the subtree that this action led to."""
         began = time.perf_counter()
-        left = self._validate_budget(budget)
+        left = self.validate_budget(budget)
         weights = self.initial_multipliers() if multipliers is None else multipliers
         weights = self.model.validate_costs(weights, "multipliers")
         if iterations is None and seconds is None:
@@ -242,7 +261,10 @@ class Planner:
             session.run(int(iterations or 0))
         else:
             self._run_until(session, began + seconds, iterations)
-        return self._decide(session, time.perf_counter() - began, keep_tree)
+        root = Tree._make(array[:1] for array in session.tree)
+        seconds = time.perf_counter() - began
+        roots = Roots(root, session.budget[None], session.multipliers[None], [session.rng], session.iterations, seconds)
+        return self.decide(roots, [in_use(session.tree)] if keep_tree else None)[0]
 
     def plan_batch(
         self,
@@ -254,13 +276,24 @@ class Planner:
         rngs: Sequence[int | Stream],
         multipliers: ArrayLike | None = None,
         threads: int | None = None,
+        keep_tree: bool = False,
+        device: Device = "cpu",
     ) -> list[Decision]:
-        """Plan for many states at once, over all cores; one seed or stream for each."""
+        """Plan for many states at once, over all cores or on a GPU; one seed or stream for each.
+
+        `device` is "cpu", "cuda" or "auto", the GPU if there is one and the batch is worth it; decisions are the same.
+        """
         count = len(np.asarray(states))
         rows = _rows(budgets, count, "budgets")
-        weights = [None] * count if multipliers is None else list(_rows(multipliers, count, "multipliers"))
+        if multipliers is None:
+            multipliers = np.tile(self.initial_multipliers(), (count, 1))
+        weights = _rows(multipliers, count, "multipliers")
         expect(len(rngs) == count, f"{count} seeds or streams, one a state", len(rngs))
         draws = [stream(rng) for rng in rngs]
+        if goes_to_gpu(self, device, count, seconds):
+            planned = plan_lanes(self, np.asarray(states), rows, weights, draws, iterations, keep_tree)
+            if planned is not None:
+                return planned
 
         def plan_one(index: int) -> Decision:
             return self.plan(
@@ -270,6 +303,7 @@ class Planner:
                 seconds=seconds,
                 rng=draws[index],
                 multipliers=weights[index],
+                keep_tree=keep_tree,
             )
 
         return side_by_side(self, plan_one, count, threads, draws)
@@ -278,6 +312,19 @@ class Planner:
     def runs_compiled(self) -> bool:
         """Whether searches are compiled, as far as is known: the first one tells."""
         return self.model.compiles and self.critic.compiles and not config.DISABLE_JIT
+
+    @property
+    def searches(self) -> bool:
+        """Whether decisions are searched for at all; what is looked up has no use for a GPU."""
+        return True
+
+    @property
+    def lanes(self) -> Lanes:
+        """Its searches on a GPU, one thread each."""
+        with self._lock:
+            if self._lanes is None:
+                self._lanes = Lanes(self.session())
+            return self._lanes
 
     @property
     def has_searched(self) -> bool:
@@ -333,55 +380,66 @@ class Planner:
             rate = chunk / max(now - before, 1e-9)
             chunk = max(1, int(rate * min(_CHUNK_SECONDS, deadline - now)))
 
-    def _policy(self, session: SearchSession, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Probabilities:
-        """Root probabilities: all on the best penalised value among the open actions."""
-        return _one(int(np.argmax(np.where(open_, values, -np.inf))), len(values))
+    def _policies(self, roots: Roots, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Probabilities:
+        """[N, A] root probabilities: all on the best penalised value [N, A] among the open actions [N, A]."""
+        policies = np.zeros(values.shape)
+        policies[np.arange(len(values)), np.argmax(np.where(open_, values, -np.inf), axis=1)] = 1.0
+        return policies
 
-    def _decide(self, session: SearchSession, seconds: float, keep_tree: bool) -> Decision:
+    def decide(self, roots: Roots, trees: Sequence[Tree] | None = None) -> list[Decision]:
+        """Read the decisions off the roots of searches, with their whole trees where they are to be kept."""
         self._has_searched = True
-        model, tree = self.model, session.tree
-        raw_visits = tree.action_visits[ROOT].astype(np.int64)
-        legal = np.zeros(model.action_count, np.bool_)
-        legal[model.legal(tree.states[ROOT])] = True
-        visits = np.where(legal & (raw_visits > 0), raw_visits, 0)
-        shape = (model.action_count, model.cost_count)
-        rewards = np.where(visits > 0, tree.reward_values[ROOT], 0.0)
-        costs = np.where(visits[:, None] > 0, tree.cost_values[ROOT].reshape(shape), 0.0)
+        model, tree, pruning, scale = self.model, roots.tree, self.pruning, np.asarray(self.critic.cost_scale)
+        count, actions, constraints = len(tree.states), model.action_count, model.cost_count
+        shape = (count, actions, constraints)
+        raw_visits = tree.action_visits.astype(np.int64)
+        legal = raw_visits != ILLEGAL
+        visits = np.maximum(raw_visits, 0)
+        rewards = np.where(visits > 0, tree.reward_values, 0.0)
+        costs = np.where(visits[:, :, None] > 0, tree.cost_values.reshape(shape), 0.0)
         kept = legal & (raw_visits != PRUNED)
         # With fewer simulations than actions, only tried actions have values to compare.
         tried = kept & (visits > 0)
-        values = rewards - costs @ session.multipliers
-        policy = self._policy(session, values, tried if tried.any() else kept)
-        action = draw_action(policy, session.rng)
-        judged = np.where(legal, tree.pruned_by[ROOT], 0) if self.pruning else np.zeros(model.action_count, np.int64)
-        mean = tree.critic_mean[ROOT].astype(np.float64).reshape(shape) if self.pruning else None
-        sigma = tree.critic_sigma[ROOT].astype(np.float64).reshape(shape) if self.pruning else None
-        return Decision(
-            model=model,
-            state=tree.states[ROOT].copy(),
-            budget=session.budget.copy(),
-            action=action,
-            probabilities=policy,
-            legal=legal,
-            pruned=judged > 0,
-            pruned_by=(judged[:, None] >> np.arange(model.cost_count)) & 1 == 1,
-            nothing_safe=bool(tree.nothing_safe[ROOT]),
-            visits=visits,
-            reward_values=rewards,
-            cost_values=costs,
-            critic_mean=mean,
-            critic_sigma=sigma,
-            charges=tree.charges[ROOT].reshape(shape).copy() if self.charges_expected_costs else None,
-            multipliers=session.multipliers.copy(),
-            iterations=session.iterations,
-            seconds=seconds,
-            tree_size=int(tree.count[0]),
-            tree_depth=int(tree.peak_depth[0]),
-            pruning=self.pruning,
-            cost_scale=np.asarray(self.critic.cost_scale),
-            cost_discounts=self._cost_discounts.copy(),
-            tree=in_use(tree) if keep_tree else None,
-        )
+        values = rewards - (costs @ roots.multipliers[:, :, None])[:, :, 0]
+        policies = self._policies(roots, values, np.where(tried.any(axis=1, keepdims=True), tried, kept))
+        chosen = np.argmax(policies, axis=1).tolist()
+        for k in np.flatnonzero(policies.max(axis=1) < 1.0).tolist():
+            chosen[k] = draw_action(policies[k], roots.rngs[k])
+        judged = np.where(legal & (pruning is not None), tree.pruned_by, 0)
+        pruned, pruned_by = judged > 0, (judged[:, :, None] >> np.arange(constraints)) & 1 == 1
+        mean, sigma = (array.astype(np.float64).reshape(shape) for array in (tree.critic_mean, tree.critic_sigma))
+        charges, charged = np.where(legal[:, :, None], tree.charges.reshape(shape), 0.0), self.charges_expected_costs
+        nothing_safe, sizes, depths = tree.nothing_safe.tolist(), tree.count.tolist(), tree.peak_depth.tolist()
+        states, budgets, multipliers = tree.states.copy(), roots.budgets.copy(), roots.multipliers.copy()
+        return [
+            Decision(
+                model=model,
+                state=states[k],
+                budget=budgets[k],
+                action=chosen[k],
+                probabilities=policies[k],
+                legal=legal[k],
+                pruned=pruned[k],
+                pruned_by=pruned_by[k],
+                nothing_safe=nothing_safe[k],
+                visits=visits[k],
+                reward_values=rewards[k],
+                cost_values=costs[k],
+                critic_mean=None if pruning is None else mean[k],
+                critic_sigma=None if pruning is None else sigma[k],
+                charges=charges[k] if charged else None,
+                multipliers=multipliers[k],
+                iterations=roots.iterations,
+                seconds=roots.seconds,
+                tree_size=sizes[k],
+                tree_depth=depths[k],
+                pruning=pruning,
+                cost_scale=scale,
+                cost_discounts=self._cost_discounts.copy(),
+                tree=None if trees is None else trees[k],
+            )
+            for k in range(count)
+        ]
 
 
 def draw_action(policy: Probabilities, rng: Stream) -> int:
@@ -399,9 +457,3 @@ def _rows(values: ArrayLike, count: int, name: str) -> NDArray[np.float64]:
     array = np.asarray(values, np.float64)
     expect(array.ndim in (1, 2) and len(array) == count, f"{name} for {count} states, one row each", array.shape)
     return array.reshape(count, -1) if count else np.zeros((0, 1))
-
-
-def _one(action: int, actions: int) -> Probabilities:
-    policy = np.zeros(actions)
-    policy[action] = 1.0
-    return policy

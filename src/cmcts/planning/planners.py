@@ -21,15 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
 from cmcts.errors import BudgetWarning, expect, users_stack_level
 from cmcts.model.interface import Model
-from cmcts.planning.decision import Decision
+from cmcts.planning.decision import Decision, Roots
 from cmcts.planning.mixtures import mixture_program, two_action_mixture, worth_their_cost
 from cmcts.planning.planner import Planner, Probabilities
 from cmcts.random import Stream
 from cmcts.search.kernels import Rules
 from cmcts.search.pruning import PruningSettings
-from cmcts.search.session import SearchSession
 from cmcts.search.settings import SearchSettings
-from cmcts.search.tree import ROOT
 
 
 class PenalizedMCTS(Planner):
@@ -174,22 +172,26 @@ class CCMCP(Planner):
     def _rules(self) -> Rules:
         return super()._rules()._replace(tune_multipliers=True, multiplier_max=float(self.settings.maximum_multiplier))
 
-    def _policy(self, session: SearchSession, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Probabilities:
-        visits = np.maximum(session.tree.action_visits[ROOT].astype(np.float64), 0.0)
+    def _policies(self, roots: Roots, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Probabilities:
+        return np.stack([self._policy(roots, k, values[k], open_[k]) for k in range(len(values))])
+
+    def _policy(self, roots: Roots, k: int, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Probabilities:
+        """[A] of search k: a mixture among the actions that are as good as the best."""
+        visits = np.maximum(roots.tree.action_visits[k].astype(np.float64), 0.0)
         noise = self.settings.tie_band * np.sqrt(np.log(visits + 1.0) / (visits + 1.0)) * self.search.reward_scale
         best = int(np.argmax(np.where(open_, values, -np.inf)))
         ties = np.flatnonzero(open_ & (np.abs(values - values[best]) <= noise + noise[best]))
-        costs = session.tree.cost_values[ROOT].reshape(-1, self.model.cost_count)
+        costs, budget = roots.tree.cost_values[k].reshape(-1, self.model.cost_count), roots.budgets[k]
         if self.settings.ties == "earn":
-            ties = worth_their_cost(ties, session.tree.reward_values[ROOT], costs, noise)
+            ties = worth_their_cost(ties, roots.tree.reward_values[k], costs, noise)
         policy = np.zeros(len(values))
         if self.model.cost_count == 1:
             low, high = ties[np.argmin(costs[ties, 0])], ties[np.argmax(costs[ties, 0])]
-            policy[[low, high]] = two_action_mixture(costs[low, 0], costs[high, 0], session.budget[0])
+            policy[[low, high]] = two_action_mixture(costs[low, 0], costs[high, 0], budget[0])
             if low == high:
                 policy[low] = 1.0
         else:
             scale = np.asarray(self.critic.cost_scale)
-            prices = session.multipliers * scale / self.search.reward_scale
-            policy[ties] = mixture_program(costs[ties] / scale, session.budget / scale, prices)
+            prices = roots.multipliers[k] * scale / self.search.reward_scale
+            policy[ties] = mixture_program(costs[ties] / scale, budget / scale, prices)
         return policy

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.critic import bundle
+from cmcts.devices import Device, validate_device
 from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import Episodes, Transitions, run_episodes
 from cmcts.evaluation.statistics import mean_interval, standard_error
@@ -58,8 +59,10 @@ class Progress(Protocol):
 class Reproduction:
     """The folder of a reproduction: the records of what is done, and the work that fills it."""
 
-    def __init__(self, path: Path, *, quick: bool, seed: int) -> None:
+    def __init__(self, path: Path, *, quick: bool, seed: int, device: Device = "cpu") -> None:
+        validate_device(device)
         self.path, self.quick, self.seed = path, quick, seed
+        self.device: Device = device  # where it is planned
         try:
             for folder in ("records", "episodes", "visits", "critics"):
                 (path / folder).mkdir(parents=True, exist_ok=True)
@@ -122,7 +125,7 @@ class Reproduction:
                     )
         else:
             folder = RunFolder.create(path, run_config(task, settings))
-        outcome = train(task, settings, folder, reporter)
+        outcome = train(task, settings, folder, reporter, device=self.device)
         history = folder.history
         return {
             "feasible": outcome.bundle is not None,
@@ -186,6 +189,7 @@ class Reproduction:
             episodes=unit.episodes,
             seed=seed,
             iterations=unit.iterations,
+            device=self.device,
             on_steps=lambda _, finished: on_episodes(finished),
         )
 

@@ -7,6 +7,7 @@ pruning.py    which actions are unsafe
 kernels.py    select, expand, rollout, backup
 settings.py   how a tree is grown
 session.py    one resumable search from Python
+lanes.py      many searches side by side on a GPU
 """
 
 from cmcts.search.kernels import Rules

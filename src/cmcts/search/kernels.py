@@ -18,7 +18,7 @@ import numpy as np
 
 from cmcts.compilation.content import entry_point
 from cmcts.compilation.content import inner_kernel as kernel
-from cmcts.random import below, stratify
+from cmcts.random import below, next_uint64, stratify
 from cmcts.search.faults import (
     ACTION,
     COUNT,
@@ -69,6 +69,24 @@ class Rules(NamedTuple):
     tune_multipliers: bool  # CC-MCP: move the multipliers after every simulation
     reward_scale: float  # multipliers move in units of it, a cost scale
     multiplier_max: float
+
+
+@kernel
+def plant(tree, state, rules, work, rng):
+    """Begin a search: the tree is its root alone."""
+    tree.count[0] = 0
+    tree.peak_depth[0] = 0
+    for m in range(work.costs.shape[0]):
+        work.costs[m] = 0.0
+    add_node(tree, state, NO_NODE, 0, 0, False, 0.0, work.costs, work.costs)
+    draw_salt(tree, rules, rng)
+    work.fault[0] = 0.0
+
+
+@kernel
+def draw_salt(tree, rules, rng):
+    """Spread outcomes unlike every other search."""
+    tree.salt[0] = next_uint64(rng) if rules.stratified else np.uint64(0)
 
 
 @kernel

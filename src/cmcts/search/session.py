@@ -17,14 +17,14 @@ from cmcts.compilation.portable import portable
 from cmcts.compilation.verdict import Verdict
 from cmcts.errors import InvalidInput, ModelError
 from cmcts.model.interface import Model
-from cmcts.random import Stream, next_uint64
+from cmcts.random import Stream
 from cmcts.search import kernels, pruning
 from cmcts.search.faults import fault_message
 from cmcts.search.kernels import Rules
-from cmcts.search.tree import NO_NODE, ROOT, Tree, add_node, allocate, find_child, reroot
+from cmcts.search.tree import NO_NODE, ROOT, Tree, allocate, find_child, reroot
 from cmcts.search.workspace import workspace
 
-_add_node, _find_child, _next_uint64 = uncompiled(add_node), uncompiled(find_child), uncompiled(next_uint64)
+_plant, _draw_salt, _find_child = uncompiled(kernels.plant), uncompiled(kernels.draw_salt), uncompiled(find_child)
 _immediate_costs, _least_charges = uncompiled(pruning.immediate_costs), uncompiled(pruning.least_charges)
 
 
@@ -51,8 +51,8 @@ class Critic(Protocol):
     def compiles(self) -> bool:
         """False once Numba has failed on it."""
 
-    def compile_fault(self) -> str:
-        """Why Numba cannot compile it. Empty if it can."""
+    def compile_fault(self, *, gpu: bool = False) -> str:
+        """Why Numba cannot compile it, for a GPU if asked. Empty if it can."""
 
 
 class SearchSession:
@@ -120,10 +120,8 @@ class SearchSession:
             self.tree = self._allocate(capacity)
         if len(self.model.legal(state)) == 0:
             raise InvalidInput(f"expected a state with a legal action, got {state.tolist()}")
-        self.tree.count[0] = 0
-        self.tree.peak_depth[0] = 0
-        zero = np.zeros(self.model.cost_count)
-        _add_node(self.tree, state, NO_NODE, 0, 0, False, 0.0, zero, zero)
+        with np.errstate(over="ignore"):
+            _plant(self.tree, state, self.rules, self.work, rng)
         self._set(budget, multipliers, rng)
 
     def resume_at(
@@ -152,6 +150,9 @@ class SearchSession:
         reroot(old, new, int(child), self.cost_discounts)
         self.tree, self._spare = new, old
         self._set(budget, multipliers, rng)
+        with np.errstate(over="ignore"):
+            _draw_salt(self.tree, self.rules, rng)
+        self.work.fault[0] = 0.0
         if self.rules.use_critic:
             self._call(
                 pruning.reprune,
@@ -162,11 +163,7 @@ class SearchSession:
 
     def _set(self, budget: NDArray[np.float64], multipliers: NDArray[np.float64], rng: Stream) -> None:
         self.budget, self.multipliers, self.rng = budget.copy(), multipliers.copy(), rng
-        if self.rules.stratified:
-            with np.errstate(over="ignore"):
-                self.tree.salt[0] = _next_uint64(rng)
         self.iterations = 0
-        self.work.fault[0] = 0.0
 
     def run(self, iterations: int) -> None:
         """Add so many simulations to the tree; raises what the model or the critic did wrong."""

@@ -26,14 +26,14 @@ class Memo(NamedTuple):
     sigma: NDArray[np.float32]  # [K, A*M]
 
 
-MEMO_BITS = 10
+MEMO_SLOTS = 1 << 10  # at most; any power of 2 will do
 LARGEST_GROWTH = 1e200  # a price that has overflown would make nothing of a cost of 0
-_HASH_PRIME, _HASH_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - MEMO_BITS)
+_HASH_PRIME, _HASH_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(54)  # the hash is the high 10 bits of a product
 
 
 def memo(state_size: int, outputs: int) -> Memo:
     """A table that remembers nothing yet, for states and critic outputs of these sizes."""
-    key, slots = np.zeros(state_size), 1 << MEMO_BITS
+    key, slots = np.zeros(state_size), MEMO_SLOTS
     return Memo(
         key,
         key.view(np.uint64),
@@ -53,7 +53,7 @@ def remembered(model, params, critic, critic_params, state, work):
         table.key[k] = state[k]
         code = (code ^ table.bits[k]) * _HASH_PRIME
         code = code ^ (code >> np.uint64(29))
-    slot = np.int64((code * _HASH_PRIME) >> _HASH_SHIFT)
+    slot = np.int64((code * _HASH_PRIME) >> _HASH_SHIFT) & (table.used.shape[0] - 1)
     known = table.used[slot]
     for k in range(state.shape[0]):
         known = known and table.states[slot, k] == state[k]

@@ -18,6 +18,7 @@ Terminal steps are learned without a bootstrap, truncated ones with one. Everyth
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +30,9 @@ import optax
 from numpy.typing import NDArray
 
 from cmcts.training.settings import CriticSettings
+
+# Where JAX finds a GPU it fits there, and would take most of the memory that searches need as well.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 Arrays = tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]  # per layer: [E, inputs, outputs] and [E, outputs]
 

@@ -37,6 +37,7 @@ from cmcts.critic.columns import Column
 from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.critic.identity import code_digests, model_digest
 from cmcts.critic.weights import from_arrays, to_arrays
+from cmcts.devices import Device, validate_device
 from cmcts.evaluation.episodes import Episodes, Transitions, random_walk, run_episodes
 from cmcts.evaluation.statistics import standard_error
 from cmcts.frontier.generation import Guard, generate
@@ -97,14 +98,25 @@ class Outcome:
     pays: bool = True  # False if that is better, and so the critic of `record`, if there is one, was not kept
 
 
-def train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Reporter | None = None) -> Outcome:
-    """Train a critic for `task` in the run folder `run`; leaves the bundle there if a feasible critic was found."""
+def train(
+    task: Task,
+    settings: TrainingSettings,
+    run: RunFolder,
+    reporter: Reporter | None = None,
+    *,
+    device: Device = "cpu",
+) -> Outcome:
+    """Train a critic for `task` in the run folder `run`; leaves the bundle there if a feasible critic was found.
+
+    `device` says where it is planned, as in `Planner.plan_batch`; the critic is fitted where JAX finds its devices.
+    """
+    validate_device(device)
     with run.in_use():
-        return _train(task, settings, run, reporter or Silence())
+        return _train(_Trainer(task, settings, run, reporter or Silence(), device))
 
 
-def _train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Reporter) -> Outcome:
-    trainer = _Trainer(task, settings, run, reporter)
+def _train(trainer: _Trainer) -> Outcome:
+    settings = trainer.settings
     critic: SafetyCritic | None = None
     evaluations: list[dict[str, Any]] = []
     stale = rounds = 0
@@ -137,15 +149,18 @@ def _train(task: Task, settings: TrainingSettings, run: RunFolder, reporter: Rep
     if kept is None and pays and not columns:
         return Outcome(None, None, rounds, looked_feasible, untrained)
     bundle = trainer.bundle(kept, columns, rounds)
-    bundles.save(bundle, run.path)
+    bundles.save(bundle, trainer.run.path)
     return Outcome(bundle, best, rounds, looked_feasible, untrained, pays)
 
 
 class _Trainer:
     """The stages. Each is done once: a resumed run reads what the earlier one wrote."""
 
-    def __init__(self, task: Task, settings: TrainingSettings, run: RunFolder, reporter: Reporter) -> None:
+    def __init__(
+        self, task: Task, settings: TrainingSettings, run: RunFolder, reporter: Reporter, device: Device
+    ) -> None:
         self.task, self.settings, self.run, self.reporter = task, settings, run, reporter
+        self.device: Device = device
         self.model = task.model
         self.budget = task.model.validate_costs(task.budget, "budget")
         self.data: list[Transitions] = []
@@ -240,6 +255,7 @@ class _Trainer:
                 seed=seed,
                 first_episode=block * len(parts),
                 iterations=settings.iterations,
+                device=self.device,
                 random_actions=settings.random_actions,
                 on_steps=lambda decisions, _: self.reporter.advance(decisions),
             )
@@ -360,6 +376,7 @@ class _Trainer:
                 seed=seed,
                 first_episode=done,
                 iterations=settings.iterations,
+                device=self.device,
                 on_steps=lambda _, finished: self.reporter.advance(finished),
             )
             parts.append(episodes)
@@ -398,7 +415,7 @@ class _Trainer:
             guard = Guard(self._critic(best["round"]), self._pruning(best), self.settings.search)
         # The training's own search and pruning, which need not be the task's.
         task = dataclasses.replace(self.task, search=self.settings.search, pruning=self.settings.pruning)
-        return generate(task, self.settings.frontier, self.settings.seed, guard, self.cost_scale, self)
+        return generate(task, self.settings.frontier, self.settings.seed, guard, self.cost_scale, self, self.device)
 
     def save(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """For the frontier's stages: write arrays to a file of the run."""
