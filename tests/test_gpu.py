@@ -133,7 +133,7 @@ def test_a_long_search_is_launched_in_pieces_and_is_the_same(monkeypatch):
 def test_what_a_lane_takes_is_its_tree_its_memo_and_what_is_exchanged():
     plain, guarded = planners()["cmcts"].lanes, planners()["cmcts guarded"].lanes
     node = plain.bytes_per_lane(1 << 17) - plain.bytes_per_lane(1 << 16)
-    tree = 8 * 9 + 4 * 5 + 3 + 8 + 8 + 8 + 12 * (4 + 4 + 8 + 8 + 4 + 4 + 8 + 4)
+    tree = 8 * 9 + 4 * 5 + 3 + 8 + 8 + 8 + 16 + 12 * (4 + 4 + 8 + 8 + 4 + 4 + 8 + 4)
     assert node == pytest.approx(tree << 16, rel=1e-3)
     memo = guarded.bytes_per_lane(64) - plain.bytes_per_lane(64)
     assert memo == pytest.approx(1024 * (1 + 8 * 9 + 2 * 4 * 12), rel=0.01)

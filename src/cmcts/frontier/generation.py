@@ -49,6 +49,7 @@ SAME_BUDGET, SAME_PRICE = 1.2, 1.05  # budgets and prices closer than this, as a
 PRICE_RISES = 6  # by PRICE_FACTOR each, to find the frugal end
 PRICE_FACTOR = 4.0
 PRICES_OFF_MODEL = (1.0, 0.75, 0.5, 0.25, 1.5)  # a model that misjudges costs wants another price than the world's
+ROUGH_PASSES = 2  # over the ladder, on few episodes, to find about which prices there are
 CONFIRMING_BLOCKS = 4
 LUCK = 2.0  # standard errors that a screened reward may be better than it looked
 LOSS = 0.05  # of a standard error of reward: what a column must add to be confirmed
@@ -298,12 +299,15 @@ class _Generator:
         return sorted(used | {alive[i] for i in thriftiest.tolist()} | {alive[int(np.argmax(rewards))]})
 
     def choose_search(self) -> None:
-        """Take more or less exploration, then more simulations a decision, where that pays.
+        """Take more or less exploration, then more simulations a decision, where that pays at prices that matter.
 
         Not where the planning model may be wrong: more search finds more of what is not there.
         """
         if not self.task.model_is_exact:
             return
+        for _ in range(ROUGH_PASSES):
+            for price in self.untried_prices():
+                self.add(self.priced(price))
         mixtures = [self.mixture(budget) for budget in (self.budget, 2.0 * self.budget)]
         prices = _distinct([mixed.prices for mixed in mixtures if mixed is not None and mixed.prices.any()])
         first = self.search
