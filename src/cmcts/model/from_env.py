@@ -19,9 +19,11 @@ An environment is not compiled, so a search in one is hundreds of times slower t
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -32,6 +34,7 @@ from numpy.typing import NDArray
 
 from cmcts.compilation.content import uncompiled
 from cmcts.errors import InvalidInput, ModelError, expect
+from cmcts.model.content import content_of
 from cmcts.model.interface import EnvOptions, Model, no_rollout_action
 from cmcts.model.snapshots import Copies, Numbers, Row, is_numbers
 from cmcts.random import Stream, next_uint64
@@ -70,6 +73,7 @@ class _Own(threading.local):
         self.bits = np.random.PCG64(0)
         self.dice = np.random.Generator(self.bits)
         self.bits_state = self.bits.state
+        self.stepped = self.env  # the environment that took the last step: this one, or a copy
 
 
 class Simulator:
@@ -97,20 +101,24 @@ class Simulator:
         self.masked = self.mask is not None or "action_mask" in info
         own = self.own_features
         self.feature_count = self.observation_size if own is None else len(np.ravel(own(observation)))
-        self.store = self._store(options.get("get_state"), options.get("set_state"), options.get("snapshots", 10_000))
+        self.store = self._store(options)
         self.state_size = self.observation_size + self.masked * self.action_count + self.store.size
 
-    def _store(self, get_state: Function | None, set_state: Function | None, limit: int) -> Numbers | Copies:
+    def _store(self, options: EnvOptions) -> Numbers | Copies:
         inner = self._own.env.unwrapped
+        get_state, set_state = options.get("get_state"), options.get("set_state")
+        limit, ignored = options.get("snapshots", 10_000), tuple(options.get("ignored", ()))
         given = get_state is not None, set_state is not None
         expect(given[0] == given[1], "get_state and set_state together", "one of them")
         if get_state is None and callable(getattr(inner, "get_state", None)):
             expect(callable(getattr(inner, "set_state", None)), "an environment with set_state", "get_state alone")
             get_state, set_state = (lambda env: env.get_state()), (lambda env, state: env.set_state(state))
         if get_state is None or set_state is None:
-            return Copies(None, None, limit)
+            return Copies(None, None, limit, ignored)
         state = get_state(inner)
-        return Numbers(get_state, set_state, state) if is_numbers(state) else Copies(get_state, set_state, limit)
+        if is_numbers(state):
+            return Numbers(get_state, set_state, state)
+        return Copies(get_state, set_state, limit, ignored)
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -118,6 +126,21 @@ class Simulator:
         env = self._own.env
         about = (env.spec.id, sorted(env.spec.kwargs.items())) if env.spec else type(env.unwrapped).__qualname__
         return (str(about), str(self.space), str(self.action_space))
+
+    def fingerprint(self) -> tuple[list[bytes], list[Function], list[float]]:
+        """What tables of this simulator depend on: its classes' sources, the functions that read it, its content."""
+        env = self._own.env
+        env.reset(seed=0)
+        classes: list[type] = []
+        layer: Any = env
+        while layer is not None:
+            classes += [kind for kind in type(layer).__mro__ if kind is not object]
+            layer = layer.env if isinstance(layer, gym.Wrapper) else None
+        given = (self.costs, self.mask, self.own_features, self.rollout, self.reseed)
+        functions = [function for function in (*given, self.store.get_state, self.store.set_state) if function]
+        files = {inspect.getsourcefile(kind) for kind in classes if kind.__module__ != "builtins"}
+        sources = [Path(file).read_bytes() for file in sorted(filter(None, files)) if Path(file).is_file()]
+        return sources, functions, content_of(env).digest.tolist()
 
     def hold(self, holder: Any) -> None:
         """Keep the states that a search or a world may go back to; it lists them with `held_states()`."""
@@ -186,19 +209,30 @@ class Simulator:
         """One simulated step from the state of a row; writes the next row and the costs, returns reward and end."""
         own = self._own
         before = self.observation(state) if self.costs is not None else None
-        env = self.store.restore(own.env, state[-self.store.size :])
         # A search spreads first draws evenly, which is not random enough for a seed: it is not alone in it.
         spread, seed = int(_next_uint64(rng)), int(_next_uint64(rng))
+        own.bits_state["state"]["state"] = seed << 64 | spread
+        own.bits.state = own.bits_state
+        env = self.store.restore(own.env, state[-self.store.size :], own.dice)
         if self.reseed is not None:
             self.reseed(env.unwrapped, seed)
         else:
-            own.bits_state["state"]["state"] = seed << 64 | spread
-            own.bits.state = own.bits_state
             env.unwrapped.np_random = own.dice
+        own.stepped = env
         moment = Moment.from_step(env.step(self.first_action + int(action)))
         costs[:] = self.costs_of(before, self.first_action + int(action), moment)
         self.read(env, moment, next_state, own=True)
         return moment.reward, moment.ended
+
+    def at(self, state: Row) -> Env:
+        """The environment in the state of a row."""
+        env: Env = self.store.restore(self._own.env, state[-self.store.size :], self._own.dice)
+        return env
+
+    def last_step(self) -> tuple[Env, bool]:
+        """The environment as the last step left it, and whether it may have thrown dice on its way there."""
+        own = self._own
+        return own.stepped, self.reseed is not None or own.bits.state != own.bits_state
 
     def legal_actions(self, state: Row, out: NDArray[np.int64]) -> int:
         """Write all actions, or those that the mask allows, and return how many they are."""
