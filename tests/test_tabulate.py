@@ -6,6 +6,7 @@ import dataclasses
 from functools import partial
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import run_episodes
 from cmcts.exact import tabulate as tabulation
 from cmcts.exact.expansion import Expander
-from cmcts.exact.finite import enumerate_states
+from cmcts.exact.finite import FiniteCMDP, enumerate_states
 from cmcts.exact.solver import solve
 from cmcts.model.worlds import EnvWorld, world_of
 from cmcts.random import next_uint64
@@ -34,10 +35,10 @@ def same(one, other):
 
 @pytest.mark.parametrize("options", [by_square, {"ignored": ("lastaction",)}], ids=["numbers", "copies"])
 def test_the_lake_is_read_from_its_own_table(options):
-    small = partial(lake, desc=["SFF", "FHF", "FFG"])
+    small = partial(lake, desc=["SFHF", "FHFG"])
     tables = cmcts.Model.tabulate(small, costs=hole, **options)
-    assert len(tables.params.mean_costs) == 7  # nine squares without a hole and the goal
-    assert "7 states, 28 actions in them (28 from the environment's P), 1 starts as the environment" in tables.origin
+    assert len(tables.params.mean_costs) == 3  # the start, a square between two holes, and one below the start
+    assert "3 states, 12 actions in them (12 from the environment's P), 1 starts as the environment" in tables.origin
     own = small().unwrapped.P
     here = np.argmax(tables.params.features[:-1], axis=1)  # which square each state is
     for state, square in enumerate(here):
@@ -190,3 +191,20 @@ def test_rollout_policies_are_tabulated():
     with np.errstate(over="ignore"):
         drawn = {tossed.uncompiled.rollout_action(tossed.params, np.array([2.0]), rng) for _ in range(40)}
     assert drawn == {0, 1}
+
+
+def test_the_taxi_has_the_optimum_of_its_own_table():
+    """A table of 500 states read without a step, against the 400 that stepping finds."""
+    task = cmcts.make(f"{EXAMPLES}/taxi.py:task")
+    env = gymnasium.make("Taxi-v4").unwrapped
+    transition, rewards, costs = np.zeros((500, 6, 500)), np.zeros((500, 6)), np.zeros((500, 6, 1))
+    legal = np.array([env.action_mask(state) for state in range(500)], bool)
+    for state in range(500):
+        for action in range(6):
+            ((_, to, reward, end),) = env.P[state][action]
+            rewards[state, action], transition[state, action, to] = reward, not end
+            costs[state, action] = (to // 100, to // 20 % 5) in ((1, 1), (2, 3), (3, 3))
+    own = FiniteCMDP.from_tables(transition, rewards, costs, env.initial_state_distrib, task.discount, legal)
+    for budget in (0.0, 0.5):
+        assert optimum(task.model, budget) == pytest.approx(solve(own, budget).reward, abs=1e-9)
+    assert "400 states, 1,116 actions in them (1,116 from the environment's P), 300 starts" in task.model.origin

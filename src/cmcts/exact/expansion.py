@@ -186,7 +186,6 @@ class _Tally:
         self.steps = 0
         self.found: dict[Any, tuple[Any, int]] = {}  # key to what it was, and the first draw that led there
         self.counts: dict[Any, int] = {}
-        self.labels: dict[Any, Any] = {}
         self.unseen = set(listed or ())
         self.patience = _PATIENCE / min(listed.values()) if listed else 0.0
 
@@ -202,25 +201,23 @@ class _Tally:
         return bool(self.unseen) if self.listed else self.steps < samples
 
     def add(self, key: Any, what: Any, draw: int, label: Any) -> None:
-        """Something was seen; what a table does not list contradicts it."""
+        """Something was seen, under its label in the table; what is not listed there contradicts the table."""
         self.steps += 1
         self.found.setdefault(key, (what, draw))
-        self.counts[key] = self.counts.get(key, 0) + 1
-        if self.listed:
-            self.labels[key] = label
-            self.unseen.discard(label)
-            if label not in self.listed:
-                self.listed = None
+        # Episodes that end in two places are one outcome, but two entries of a table.
+        self.counts[key, label] = self.counts.get((key, label), 0) + 1
+        self.unseen.discard(label)
+        if self.listed and label not in self.listed:
+            self.listed = None
 
     def shares(self) -> list[tuple[float, Any, int]]:
         """Everything that was seen: its probability, what it was, and the draw that led there."""
-        if not self.listed:
-            return [(self.counts[key] / self.steps, *self.found[key]) for key in self.found]
-        seen = _summed((self.labels[key], count) for key, count in self.counts.items())
-        return [
-            (self.listed[self.labels[key]] * self.counts[key] / seen[self.labels[key]], *self.found[key])
-            for key in self.found
-        ]
+        seen = _summed((label, count) for (_, label), count in self.counts.items())
+        chances = _summed(
+            (key, self.listed[label] * count / seen[label] if self.listed else count / self.steps)
+            for (key, label), count in self.counts.items()
+        )
+        return [(chances[key], *found) for key, found in self.found.items()]
 
 
 def _summed(pairs: Any) -> dict[Any, float]:

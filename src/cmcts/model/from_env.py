@@ -19,6 +19,7 @@ An environment is not compiled, so a search in one is hundreds of times slower t
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import logging
 import threading
@@ -43,6 +44,7 @@ Env = gym.Env[Any, Any]
 Function = Callable[..., Any]
 
 _next_uint64 = uncompiled(next_uint64)
+_REMEMBERED = 100_000  # mean costs by state and action
 _BOOKKEEPING = (TimeLimit, OrderEnforcing, PassiveEnvChecker)
 
 
@@ -86,6 +88,9 @@ class Simulator:
         self.costs, self.cost_count = options.get("costs"), options.get("cost_count", 1)
         self.mask, self.own_features = options.get("action_mask"), options.get("features")
         self.rollout, self.reseed = options.get("rollout_action"), options.get("reseed")
+        self.cost_samples = options.get("cost_samples", 8)
+        expect(isinstance(self.cost_samples, int) and self.cost_samples >= 1, "cost_samples >= 1", self.cost_samples)
+        self._mean_costs: dict[tuple[bytes, int], Row] = {}  # oldest first
         self._own = _Own(factory)
         env = self._own.env
         if not isinstance(env.action_space, gym.spaces.Discrete):
@@ -201,6 +206,7 @@ class Simulator:
     def start(self, rng: Stream, state: Row) -> None:
         """Reset the environment with a seed from the stream, and write its row."""
         own = self._own
+        own.stepped = own.env
         observation, info = own.env.reset(seed=int(_next_uint64(rng)) >> 33)
         moment = Moment(observation, 0.0, False, False, info)
         self.read(own.env, moment, state)
@@ -223,6 +229,34 @@ class Simulator:
         costs[:] = self.costs_of(before, self.first_action + int(action), moment)
         self.read(env, moment, next_state, own=True)
         return moment.reward, moment.ended
+
+    def expected_costs(self, state: Row, action: int, out: Row) -> None:
+        """Write the mean cost of a few steps, which are taken only once for a state and an action.
+
+        Their dice follow from what is seen of the state, so that it does not matter when and in which process they are
+        thrown. A step that throws none is taken once.
+        """
+        key = (state.tobytes(), int(action))
+        mean = self._mean_costs.get(key)
+        if mean is None:
+            seen = state[: len(state) - self.store.size].tobytes()
+            digest = hashlib.blake2b(seen + int(action).to_bytes(4, "little"), digest_size=8).digest()
+            rng, next_state, costs = (
+                np.frombuffer(bytearray(digest), np.uint64),
+                np.zeros_like(state),
+                np.zeros_like(out),
+            )
+            mean = np.zeros_like(out)
+            for taken in range(1, self.cost_samples + 1):
+                self.step(state, action, rng, next_state, costs)
+                mean += (costs - mean) / taken
+                if not self.last_step()[1]:
+                    break
+            self._mean_costs[key] = mean
+            if len(self._mean_costs) > _REMEMBERED:
+                for old in list(self._mean_costs)[: _REMEMBERED // 2]:
+                    del self._mean_costs[old]
+        out[:] = mean
 
     def at(self, state: Row) -> Env:
         """The environment in the state of a row."""
@@ -312,6 +346,11 @@ def rollout_action(params: Simulator, state: Row, rng: Stream) -> int:
     return params.rollout_action(state, rng)
 
 
+def expected_costs(params: Simulator, state: Row, action: int, out: Row) -> None:
+    """A model's `expected_costs`: the mean of a few steps."""
+    params.expected_costs(state, action, out)
+
+
 def model_from_env(factory: Function, name: str | None, action_names: tuple[str, ...], options: EnvOptions) -> Model:
     """Make the model that `Model.from_env` returns; `EnvOptions` says what the options are."""
     expect(callable(factory), "a function that makes an environment", factory)
@@ -330,6 +369,8 @@ def model_from_env(factory: Function, name: str | None, action_names: tuple[str,
         features=features,
         start=start,
         rollout_action=rollout_action if simulator.rollout else no_rollout_action,
+        expected_costs=expected_costs,
+        estimates_costs=True,
         state_size=simulator.state_size,
         action_count=simulator.action_count,
         feature_count=simulator.feature_count,

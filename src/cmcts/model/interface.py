@@ -81,6 +81,8 @@ class EnvOptions(TypedDict, total=False):
     reseed: Function
     """(env, seed): make the unwrapped environment's next step depend on this seed alone; by default its `np_random` is
     set."""
+    cost_samples: int
+    """Of how many steps the mean is an action's expected cost, 8 by default; 1 where a step throws no dice."""
     ignored: tuple[str, ...]
     """Attributes of the environment that are no part of its state, where it is copied: a count of steps, say, without
     which no state would ever be seen twice."""
@@ -110,6 +112,7 @@ class Model:
     action_names: tuple[str, ...] = ()
     cost_names: tuple[str, ...] = ()
     feature_description: str = ""
+    estimates_costs: bool = False  # expected_costs are means of a few steps
     compilable: bool = True  # False: do not even try
     world: Function | None = None  # (model, **settings) -> the world that this model simulates
     episodes_end: bool = False  # every policy's episodes end by themselves, so that nothing need be discounted

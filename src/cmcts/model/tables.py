@@ -166,9 +166,12 @@ def packed(
     """Outcomes one by one, in the order of their pairs, as tables."""
     states, actions = shape
     first = np.searchsorted(pair, np.arange(states * actions + 1)).astype(np.int64)
-    total = np.cumsum(chances)
-    before = np.concatenate([[0.0], total])[first[:-1]]
-    cumulative = np.minimum(total - before[pair], 1.0)
+    place = np.arange(len(pair)) - first[pair]  # of each outcome among those of its pair
+    cumulative = np.array(chances, np.float64)
+    for k in range(1, int(place.max()) + 1):
+        later = np.flatnonzero(place == k)
+        cumulative[later] += cumulative[later - 1]
+    cumulative = np.minimum(cumulative, 1.0)
     used = first[1:] > first[:-1]
     cumulative[first[1:][used] - 1] = 1.0  # rounding must not leave a gap
     means = np.zeros((states * actions, costs.shape[1]))
