@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from collections.abc import Iterable
@@ -36,6 +37,12 @@ def shown(numbers: Iterable[Any], most: int = 12) -> str:
     chosen = sorted(ends | set([k for k, value in enumerate(values) if value != 0.0][: most - 2]))
     said = ", ".join(f"{k}: {values[k]}" for k in chosen)
     return f"[{len(values)} numbers; {said}{', ...' if len(values) > len(chosen) else ''}]"
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """ "; did you mean ...?" for a name that is almost a known one, else nothing: the end of a message."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def users_stack_level() -> int:

@@ -201,8 +201,9 @@ class Listing:
         }
         parts = [f"{self.ways[way]:,} {said[way]}" for way in WAYS if self.ways[way]]
         starts = {"known": "as the model states them", "read": "as the environment states them"}
+        legal = getattr(self.model.params, "legal_source", "by the model's legal_actions")
         return (
-            f"tabulated from {self.model.name}: {len(self.rows):,} states, {pairs:,} actions in them ("
+            f"tabulated from {self.model.name}: {len(self.rows):,} states, {pairs:,} actions in them, legal {legal} ("
             f"{'; '.join(parts)}), {len(self.start):,} starts "
             f"{starts.get(self.start_way, f'seen in {self.samples} resets')}; {self.seconds:.1f} s"
         )

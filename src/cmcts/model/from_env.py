@@ -34,7 +34,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from cmcts.compilation.content import uncompiled
-from cmcts.errors import InvalidInput, ModelError, expect
+from cmcts.errors import InvalidInput, ModelError, expect, near
 from cmcts.model.content import content_of
 from cmcts.model.interface import EnvOptions, Model, no_rollout_action
 from cmcts.model.snapshots import Copies, Numbers, Row, is_numbers
@@ -83,7 +83,9 @@ class Simulator:
 
     def __init__(self, factory: Function, options: EnvOptions) -> None:
         unknown = sorted(set(options) - set(EnvOptions.__annotations__))
-        expect(not unknown, f"options of from_env out of {sorted(EnvOptions.__annotations__)}", unknown)
+        if unknown:
+            known = sorted(EnvOptions.__annotations__)
+            raise InvalidInput(f"expected options of from_env out of {known}, got {unknown}{near(unknown[0], known)}")
         self.factory = factory
         self.costs, self.cost_count = options.get("costs"), options.get("cost_count", 1)
         self.mask, self.own_features = options.get("action_mask"), options.get("features")
@@ -124,6 +126,13 @@ class Simulator:
         if is_numbers(state):
             return Numbers(get_state, set_state, state)
         return Copies(get_state, set_state, limit, ignored)
+
+    @property
+    def legal_source(self) -> str:
+        """Where legal actions come from, in words."""
+        if self.mask is not None:
+            return "by the function action_mask"
+        return 'by info["action_mask"] of the environment' if self.masked else "without a mask"
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -215,20 +224,25 @@ class Simulator:
         """One simulated step from the state of a row; writes the next row and the costs, returns reward and end."""
         own = self._own
         before = self.observation(state) if self.costs is not None else None
-        # A search spreads first draws evenly, which is not random enough for a seed: it is not alone in it.
-        spread, seed = int(_next_uint64(rng)), int(_next_uint64(rng))
-        own.bits_state["state"]["state"] = seed << 64 | spread
-        own.bits.state = own.bits_state
         env = self.store.restore(own.env, state[-self.store.size :], own.dice)
-        if self.reseed is not None:
-            self.reseed(env.unwrapped, seed)
-        else:
-            env.unwrapped.np_random = own.dice
+        self.give_dice(env, rng)
         own.stepped = env
         moment = Moment.from_step(env.step(self.first_action + int(action)))
         costs[:] = self.costs_of(before, self.first_action + int(action), moment)
         self.read(env, moment, next_state, own=True)
         return moment.reward, moment.ended
+
+    def give_dice(self, env: Env, rng: Stream) -> None:
+        """Let an environment's next step depend on the stream alone."""
+        own = self._own
+        # A search spreads first draws evenly, which is not random enough for a seed: it is not alone in it.
+        spread, seed = int(_next_uint64(rng)), int(_next_uint64(rng))
+        own.bits_state["state"]["state"] = seed << 64 | spread
+        own.bits.state = own.bits_state
+        if self.reseed is not None:
+            self.reseed(env.unwrapped, seed)
+        else:
+            env.unwrapped.np_random = own.dice
 
     def expected_costs(self, state: Row, action: int, out: Row) -> None:
         """Write the mean cost of a few steps, which are taken only once for a state and an action.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cmcts.compilation.content import Function, compiled_for, uncompiled
 from cmcts.compilation.portable import portable
 from cmcts.compilation.verdict import Verdict
-from cmcts.errors import InvalidInput, ModelError
+from cmcts.errors import InvalidInput, ModelError, shown
 from cmcts.model.interface import Model
 from cmcts.random import Stream, next_uint64
 from cmcts.search import kernels, pruning
@@ -119,7 +119,7 @@ class SearchSession:
         if len(self.tree.parent) < capacity:
             self.tree = self._allocate(capacity)
         if len(self.model.legal(state)) == 0:
-            raise InvalidInput(f"expected a state with a legal action, got {state.tolist()}")
+            raise InvalidInput(f"expected a state with a legal action, got {shown(state)}")
         self.tree.count[0] = 0
         self.tree.peak_depth[0] = 0
         zero = np.zeros(self.model.cost_count)
