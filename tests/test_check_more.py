@@ -166,14 +166,14 @@ def test_long_states_are_shortened():
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("safe-gridwold", "; did you mean safe-gridworld?"),
-        (f"{EXAMPLES}/taxi.py:tsk", "; did you mean task?"),
-        ("nothing-like-it", "got 'nothing-like-it'"),
+        ("safe-gridwold", "(did you mean safe-gridworld?); got 'safe-gridwold'"),
+        (f"{EXAMPLES}/taxi.py:tsk", " (did you mean task?)"),
+        ("nothing-like-it", "FILE.py:NAME or MODULE:NAME; got 'nothing-like-it'"),
     ],
 )
 def test_near_names_are_suggested(name, hint):
     with pytest.raises(InvalidInput) as error:
         cmcts.make(name)
     assert str(error.value).endswith(hint)
-    with pytest.raises(InvalidInput, match=r"got \['get_stat'\]; did you mean get_state\?"):
+    with pytest.raises(InvalidInput, match=r"got \['get_stat'\] \(did you mean get_state\?\)"):
         cmcts.Model.from_env(lake, get_stat=len)

@@ -40,9 +40,9 @@ def shown(numbers: Iterable[Any], most: int = 12) -> str:
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """ "; did you mean ...?" for a name that is almost a known one, else nothing: the end of a message."""
+    """For a message about an unknown name: " (did you mean ...?)" if it is almost a known one, else nothing."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
-    return f"; did you mean {close[0]}?" if close else ""
+    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def users_stack_level() -> int:

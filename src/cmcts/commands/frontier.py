@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from cmcts.evaluation.episodes import Summary
+    from cmcts.exact import Optimum
     from cmcts.frontier import Frontier, MixedPolicy
     from cmcts.tasks.task import Task
 
@@ -57,6 +58,7 @@ class ShowFrontier:
         from cmcts.commands.planner_options import load_task
         from cmcts.critic import bundle
         from cmcts.frontier import Frontier
+        from cmcts.tasks.optimum import least_optimum, solve_training
 
         expect(self.episodes == 0 or self.episodes >= 2, "episodes >= 2, or 0", self.episodes)
         if self.keep == "episode":
@@ -66,7 +68,8 @@ class ShowFrontier:
         task = load_task(self.task)
         folder = bundle.find(self.critic or task.name)
         frontier = Frontier.of(bundle.load(folder), task.model)
-        points = [self._point(task, frontier, limits) for limits in self._ladder(task, frontier)]
+        least = least_optimum(task, solve_training)
+        points = [self._point(task, frontier, limits, least) for limits in self._ladder(task, frontier)]
         rivals = self._rivals(task) if self.episodes else {}
         if self.out is not None:
             from cmcts.files import write_atomically
@@ -112,17 +115,17 @@ class ShowFrontier:
         own = float(frontier.budget[0])
         return [np.array([limit]) for limit in sorted({*steps.tolist(), *([own] if own >= least else [])})]
 
-    def _point(self, task: Task, frontier: Frontier, limits: NDArray[np.float64]) -> _Point:
+    def _point(self, task: Task, frontier: Frontier, limits: NDArray[np.float64], least: Optimum | None) -> _Point:
         from cmcts.errors import InvalidInput
         from cmcts.tasks.optimum import solve_training
 
         keep: Any = self.keep
         policy = frontier.at(limits, keep=keep, share=self.share)
         try:
-            best = solve_training(task, limits).reward_upper
+            best = solve_training(task, limits)
         except InvalidInput:
-            best = None
-        return _Point(policy, best)
+            return _Point(policy, None, None)
+        return _Point(policy, best.reward_upper, best.bought(float(policy.rewards.mean()), least))
 
     def _rivals(self, task: Task) -> dict[str, Summary]:
         """C-MCTS and CC-MCP on the same worlds, at the task's budget."""
@@ -145,10 +148,11 @@ class ShowFrontier:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """The mixture for one budget, and the optimum there if it is known."""
+    """The mixture for one budget, the optimum there if it is known, and the mixture's share of what the budget buys."""
 
     policy: MixedPolicy
     optimum: float | None
+    bought: float | None
 
     def to_dict(self) -> dict[str, Any]:
         policy = self.policy
@@ -162,6 +166,7 @@ class _Point:
             "over_budget": policy.over_budget,
             "prices": policy.prices.tolist(),
             "optimum": self.optimum,
+            "bought": self.bought,
             "mixture": [{"share": share, "policy": column.settings.name} for share, column in columns],
         }
 
@@ -178,12 +183,13 @@ def _table(task: Task, frontier: Frontier, points: Sequence[_Point]) -> Table:
     from cmcts.commands.planner_options import numbers
 
     letters = _letters(frontier)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for name in ("budget", "reward", "cost", "at most", "over", "price"):
         table.add_column(name, justify="right", no_wrap=True)
     known = any(point.optimum is not None for point in points)
     if known:
-        table.add_column("optimum", justify="right")
+        table.add_column("best", justify="right", no_wrap=True)
+        table.add_column("share", justify="right", no_wrap=True)
     table.add_column("mixture", no_wrap=True)
     for point in points:
         policy = point.policy
@@ -198,6 +204,7 @@ def _table(task: Task, frontier: Frontier, points: Sequence[_Point]) -> Table:
         ]
         if known:
             cells.append("-" if point.optimum is None else f"{point.optimum:.2f}")
+            cells.append("-" if point.bought is None else f"{100 * point.bought:.0f} %")
         mixed = zip(policy.weights, policy.columns, strict=True)
         table.add_row(*cells, ", ".join(f"{100 * share:.0f} % {letters[id(column)]}" for share, column in mixed))
     return table

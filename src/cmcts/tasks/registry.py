@@ -54,7 +54,7 @@ def named_task(name: str) -> Task:
     known = ", ".join([*NAMES, *sorted(points)])
     raise InvalidInput(
         f"expected a task: one of {known}, or rocksample-N-M[-energy], random-KIND-SEED (dense, sparse or absorbing), "
-        f"FILE.py:NAME or MODULE:NAME; got {name!r}{near(name, [*NAMES, *points])}"
+        f"FILE.py:NAME or MODULE:NAME{near(name, [*NAMES, *points])}; got {name!r}"
     )
 
 
