@@ -81,13 +81,13 @@ def test_a_model_of_functions_can_be_tabulated_too():
 
 
 def test_chances_are_counted_where_nobody_states_them():
-    tables = cmcts.Model.tabulate(Numbered, samples=600)
+    tables = cmcts.Model.tabulate(Numbered, samples=200)
     chances, _, rewards, costs, ends = tables.outcomes(tables.params, np.array([0.0]), 0)
     assert len(chances) == 6 and not ends.any() and not rewards.any()
-    assert np.abs(chances - 1 / 6).max() < 0.06  # 600 throws: 4 standard deviations
+    assert np.abs(chances - 1 / 6).max() < 0.11  # 200 throws: 4 standard deviations
     assert costs[:, 0].sum() == 1.0  # one of them, the one, costs
     assert tables.legal([0.0]).tolist() == [0]
-    assert "by 600 steps each: probabilities to ±0.040 (95 %), and what happens less than once in 200" in tables.origin
+    assert "by 200 steps each: probabilities to ±0.069 (95 %), and what happens less than once in 66" in tables.origin
     assert "certain" in tables.origin  # to stop throws no dice
 
 
@@ -106,7 +106,7 @@ def test_an_interrupted_listing_goes_on(factory, monkeypatch, tmp_path):
 
     def interrupted(self, number, row):
         calls.append(number)
-        if number == 30 and len(calls) < 40:
+        if number == 30 and calls.count(30) == 1:
             raise KeyboardInterrupt
         return expand(self, number, row)
 
@@ -170,7 +170,7 @@ def test_planners_keep_the_budget_in_the_environment():
     tables = cmcts.Model.tabulate(partial(lake, success_rate=0.9), costs=hole, **by_square)
     task = cmcts.Task("lake", tables, budget=0.2)
     policy = exact_policy(task)
-    episodes, _ = run_episodes(policy, task.real_world, task.budget, episodes=400, seed=1)
+    episodes, _ = run_episodes(policy, task.real_world, task.budget, episodes=150, seed=1)
     summary = episodes.summary()
     low, high = summary.reward_interval
     assert low <= policy.reward <= high

@@ -18,6 +18,7 @@ from cmcts.commands.check import Check
 from cmcts.commands.demo import Demo
 from cmcts.commands.evaluate import Evaluate
 from cmcts.commands.frontier import ShowFrontier
+from cmcts.commands.learn_model import LearnModel
 from cmcts.commands.plan import Plan
 from cmcts.commands.play import Play
 from cmcts.commands.reproduce import Reproduce
@@ -32,6 +33,7 @@ COMMANDS: dict[str, Any] = {
     "check": Check,
     "plan": Plan,
     "play": Play,
+    "learn-model": LearnModel,
     "train": Train,
     "evaluate": Evaluate,
     "frontier": ShowFrontier,

@@ -7,6 +7,7 @@ tasks.py            what there is to plan in
 check.py            what is right, wrong and slow about a model or a task
 plan.py             one decision, and the table behind it
 play.py             one episode, drawn step by step
+learn_model.py      a slow environment as a small compiled model
 train.py            train a safety critic and a frontier
 evaluate.py         reward, cost and violations over many real episodes
 frontier.py         what any budget buys

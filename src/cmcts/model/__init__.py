@@ -7,6 +7,7 @@ tabular.py    tables as a model
 tables.py     every outcome of every action in a table, as a model
 timed.py      the steps that are left as part of the state
 content.py    what an environment is made of, told apart by a digest
+surrogate.py  a world that was learnt, as a model
 snapshots.py  an environment's state as a few numbers
 from_env.py   a Gymnasium environment as a model
 check_env.py  whether an environment comes back to a state

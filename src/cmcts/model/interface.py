@@ -228,6 +228,17 @@ class Model:
         file = None if cache is None else Path(cache)
         return tabulate(made, limit=limit, samples=samples, seed=seed, cache=file, processes=processes)
 
+    @classmethod
+    def learned(cls, folder: str | Path, original: Model) -> Model:
+        """The compiled model of a slow environment that `cmcts learn-model` wrote to a folder.
+
+        `original` is the model by `from_env` that it was learnt for; its environment is the world that both are about.
+        """
+        from cmcts.model.surrogate import load, surrogate_model
+
+        params, description = load(folder)
+        return surrogate_model(params, original, description)
+
     @property
     def has_rollout_action(self) -> bool:
         """Whether the model brings a rollout policy of its own."""

@@ -115,6 +115,27 @@ class EnvWorld(gym.Wrapper[Any, Any, Any, Any]):
         return self._state.copy(), moment.reward, moment.ended, moment.truncated, info
 
 
+class ObservedWorld(EnvWorld):
+    """A user's environment whose state, to the planner, is the flattened observation alone, as for a learnt model."""
+
+    def __init__(self, model: Model, factory: Callable[..., Any] | None = None, render_mode: str | None = None) -> None:
+        super().__init__(model, factory, render_mode)
+        space: gym.Space[Any] = gym.spaces.Box(-np.inf, np.inf, (self.simulator.observation_size,), np.float64)
+        self.observation_space = space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Reset the environment."""
+        row, info = super().reset(seed=seed, options=options)
+        return row[: self.simulator.observation_size], info
+
+    def step(self, action: Any) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+        """Take an action in the environment."""
+        row, reward, terminated, truncated, info = super().step(action)
+        return row[: self.simulator.observation_size], reward, terminated, truncated, info
+
+
 class NumberedWorld(gym.Wrapper[Any, Any, Any, Any]):
     """The world that was tabulated, whose states it knows by their numbers; the end has the number after the last.
 
