@@ -127,13 +127,14 @@ def test_its_world_is_the_environment():
 
 
 @pytest.mark.slow
-def test_a_world_is_learnt_from_its_own_steps():
+def test_a_world_is_learnt_from_its_own_steps(tmp_path, monkeypatch):
     pytest.importorskip("jax")
-    from cmcts.training.surrogate import SurrogateSettings, gather, learn
+    from cmcts.training import surrogate as learning
+    from cmcts.training.surrogate import SurrogateSettings, learn
 
-    task = cmcts.Task("sled", dataclasses.replace(slow), budget=0.1)
+    task = cmcts.Task("sled", slow, budget=0.1)
     settings = SurrogateSettings(steps=1500, rounds=1, updates=1500, hidden=32, members=3)
-    params, description = learn(task, settings)
+    params, description = learn(task, settings, folder=tmp_path)
     assert description.steps == 1500 and params.starts.shape[1] == 2
     assert description.held_out.state_explained > 0.95 and description.held_out.reward_explained > 0.8
     model = surrogate_model(params, slow)
@@ -144,8 +145,13 @@ def test_a_world_is_learnt_from_its_own_steps():
             model.uncompiled.step(model.params, state, 2, cmcts.stream(seed), next_state, costs)
             ours.append(next_state)
     assert np.mean(ours, axis=0) == pytest.approx([0.5 + 0.38, 0.38], abs=0.05)
-    again = gather(task, None, 200, settings, 0, lambda what, share: None)
-    alone = gather(task, None, 100, settings, 0, lambda what, share: None)
-    np.testing.assert_array_equal(again[0].states, alone[0].states)  # a unit of steps depends on its number alone
+    first = learning._Memory(tmp_path, task, settings)
+    assert sorted(first.units) == list(range(15))
+    alone = learning._wander(task, None, settings, [3], 0)  # a unit of steps depends on its number alone
+    np.testing.assert_array_equal(first.units[3].states, alone.states)
+    monkeypatch.setattr(learning, "_wander", None)
+    again, _ = learn(task, settings, folder=tmp_path)  # no step is taken twice
+    np.testing.assert_array_equal(again.weights3, params.weights3)
+    assert learning._Memory(tmp_path, task, dataclasses.replace(settings, seed=1)).units == {}
     with pytest.raises(InvalidInput, match="expected steps >= 20, got 15"):
         SurrogateSettings(steps=15)

@@ -13,7 +13,8 @@ from tyro.conf import Positional, arg
 class LearnModel:
     """Learn a small, compiled model of a slow environment from its own steps: planners search on it, worlds stay real.
 
-    The task's model is made by `Model.from_env`. What is written is loaded by `Model.learned(DIR, env_model)`.
+    The task's model is made by `Model.from_env`. What is written is loaded by `Model.learned(DIR, env_model)`. The same
+    command goes on where it was interrupted.
     """
 
     task: Annotated[Positional[str], arg(metavar="TASK")]
@@ -49,7 +50,7 @@ class LearnModel:
             def report(what: str, share: float) -> None:
                 progress.update(row, description=f"{task.name}: {what}", completed=share)
 
-            params, description = learn(task, settings, report)
+            params, description = learn(task, settings, report, self.out)
         save(self.out, params, description)
         print(origin(description))
         print(f"written to {self.out}; plan on it with cmcts.Model.learned({str(self.out)!r}, model)")

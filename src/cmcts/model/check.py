@@ -61,25 +61,26 @@ def check_model(model: Any, *, states: int = 200, seed: int = 0) -> list[str]:
 
 def examine(model: Any, *, states: int = 200, seed: int = 0) -> Examination:
     """The same, and what is not wrong but may surprise: costs that were never seen, where legal actions come from."""
-    return _check(model, states, seed, compiles=True)
+    return _check(model, states, seed, thorough=True)
 
 
 def first_look(model: Any, *, states: int = 5, seed: int = 0) -> list[str]:
-    """The same in a few states, and without asking whether it compiles: quick enough to do it every time."""
-    return _check(model, states, seed, compiles=False).faults
+    """The same in a few states, and without asking whether it compiles and does what it claims: quick enough to do it
+    every time."""
+    return _check(model, states, seed, thorough=False).faults
 
 
-def _check(model: Any, states: int, seed: int, *, compiles: bool) -> Examination:
+def _check(model: Any, states: int, seed: int, *, thorough: bool) -> Examination:
     if states < 1:
         raise InvalidInput(f"expected states >= 1, got {states!r}")
     checker = _Checker(model, seed)
     complete = checker.check_signatures()
-    fault = _restore_fault(model, seed) if complete and compiles else ""
+    fault = _restore_fault(model, seed) if complete and thorough else ""
     if fault:  # all else would be a consequence
         return Examination([fault], [])
     if checker.can_walk():
-        checker.walk(states)
-    if complete and compiles:
+        checker.walk(states, claims=thorough)
+    if complete and thorough:
         checker.check_compiles()
     return Examination(list(checker.faults.values()), checker.notes())
 
@@ -144,26 +145,26 @@ class _Checker:
         missing = {name for name, _ in self.faults}
         return not missing & {"params", *SIZES, *WALK}
 
-    def walk(self, states: int) -> None:
-        """Random legal walks from the start, checking every function in every state."""
+    def walk(self, states: int, claims: bool) -> None:
+        """Random legal walks from the start, checking every function in every state, and perhaps what is claimed."""
         model = self.model
         self.state_size, self.actions, self.features = model.state_size, model.action_count, model.feature_count
         self.costs = getattr(model, "cost_count", 1)
         self.largest_costs = np.zeros(self.costs)
         state, steps = None, 0
         try:
-            if "starts" in self.functions:
+            if claims and "starts" in self.functions:
                 self.try_check(self.check_starts)
             for visited in range(states):
                 if state is None or steps >= _EPISODE:
                     state, steps = self.check_start(), 0
                 sample = visited % max(1, states // _COST_CHECKS) == 0
-                state = self.visit(state, sample, visited % max(1, states // _OUTCOME_CHECKS) == 0)
+                state = self.visit(state, sample, claims and visited % max(1, states // _OUTCOME_CHECKS) == 0)
                 steps += 1
         except _Broken:
             return
 
-    def visit(self, state: NDArray[np.float64], sample_costs: bool, sample: bool) -> NDArray[np.float64] | None:
+    def visit(self, state: NDArray[np.float64], sample_costs: bool, claims: bool) -> NDArray[np.float64] | None:
         """Check all functions in one state; returns the next state of the walk, or None at an episode's end."""
         self.check_state_fault(state)
         self.try_check(self.check_features, state)
@@ -176,7 +177,7 @@ class _Checker:
         walked = None
         for action in tried:
             walked = self.check_step(state, int(action), sample_costs and action == tried[-1])
-        if sample and "outcomes" in self.functions and ("step", "repeat") not in self.faults:
+        if claims and "outcomes" in self.functions and ("step", "repeat") not in self.faults:
             self.try_check(self.check_outcomes, state, int(tried[-1]))
         return walked
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -19,7 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.errors import expect
+from cmcts import json_settings
+from cmcts.critic.bundle import model_digest
+from cmcts.errors import InvalidInput, expect
+from cmcts.files import read_plain, write_atomically
 from cmcts.model.interface import Model
 from cmcts.model.surrogate import FORMAT, Description, HeldOut, SurrogateParams, simulator_of, surrogate_model
 from cmcts.planning.parallel import forked_map
@@ -29,6 +33,7 @@ from cmcts.tasks.task import Task
 from cmcts.training.learning import Member, export, initial_ensemble, make_optimiser
 
 _UNIT = 100  # steps that one process gathers at a time
+_MAX_BYTES = 1 << 32
 _CHUNK = 500  # gradient steps between two reports
 
 
@@ -81,18 +86,23 @@ class Steps(NamedTuple):
 
 
 def learn(
-    task: Task, settings: SurrogateSettings, report: Callable[[str, float], None] = lambda what, share: None
+    task: Task,
+    settings: SurrogateSettings,
+    report: Callable[[str, float], None] = lambda what, share: None,
+    folder: Path | None = None,
 ) -> tuple[SurrogateParams, Description]:
-    """Learn the world that a task's model, made by `Model.from_env`, simulates."""
+    """Learn the world that a task's model, made by `Model.from_env`, simulates.
+
+    With a folder, steps are written there as they are taken, and a run that was interrupted goes on with them.
+    """
     model = task.model
     size = int(simulator_of(model).observation_size)
-    found: list[Steps] = []
+    memory = _Memory(folder, task, settings)
     params: SurrogateParams | None = None
-    share = settings.steps // settings.rounds
     for stage in range(settings.rounds):
         guide = None if params is None else surrogate_model(params, model)
-        found += gather(task, guide, share, settings, stage, report)
-        data = Steps(*(np.concatenate([getattr(unit, name) for unit in found]) for name in Steps._fields))
+        gather(task, guide, settings, stage, memory, report)
+        data = memory.all()
         last = stage == settings.rounds - 1
         params, held = fit(data, size, model, settings, settings.updates if last else settings.updates // 2, report)
     assert params is not None
@@ -102,46 +112,89 @@ def learn(
 def gather(
     task: Task,
     guide: Model | None,
-    steps: int,
     settings: SurrogateSettings,
     stage: int,
+    memory: _Memory,
     report: Callable[[str, float], None],
-) -> list[Steps]:
-    """Take so many steps in the training world, in processes; each unit of work depends on its number alone."""
+) -> None:
+    """Take a round's steps in the training world, in processes; each unit of them depends on its number alone."""
     cores = os.cpu_count() or 1
-    count = -(-steps // _UNIT)
-    if guide is not None:  # compiled here, once, and not in every process
+    count = -(-(settings.steps // settings.rounds) // _UNIT)
+    numbers = [stage * count + k for k in range(count)]
+    left = [number for number in numbers if number not in memory.units]
+    if guide is not None and left:  # compiled here, once, and not in every process
         _planner(task, guide).plan(guide.start_state(), task.budget, iterations=1)
-    units: list[Steps] = []
-    for begin in range(0, count, 2 * cores):
-        block = range(begin, min(begin + 2 * cores, count))
-        units += forked_map(partial(_wander, task, guide, settings, stage, begin), len(block), cores)
-        report(f"round {stage + 1}: steps in the world", len(units) / count)
-    return units
+    while left:
+        block, left = left[: 2 * cores], left[2 * cores :]
+        found = forked_map(partial(_wander, task, guide, settings, block), len(block), cores)
+        memory.keep(dict(zip(block, found, strict=True)))
+        report(f"round {stage + 1}: steps in the world", 1.0 - len(left) / count)
 
 
-def _wander(task: Task, guide: Model | None, settings: SurrogateSettings, stage: int, begin: int, k: int) -> Steps:
+class _Memory:
+    """The steps that were taken, by the number of their unit, and on disk if there is a folder."""
+
+    def __init__(self, folder: Path | None, task: Task, settings: SurrogateSettings) -> None:
+        self.file = None if folder is None else folder / "steps.safetensors"
+        about = {"task": task.name, "model": model_digest(task.model), "settings": asdict(settings)}
+        self.about = np.frombuffer(json_settings.dump(about), np.uint8)
+        self.units: dict[int, Steps] = {}
+        if self.file is not None and self.file.exists():
+            self._load(read_plain(self.file, _MAX_BYTES))
+
+    def all(self) -> Steps:
+        """Everything, in the order of the units."""
+        units = [self.units[number] for number in sorted(self.units)]
+        return Steps(*(np.concatenate([getattr(unit, name) for unit in units]) for name in Steps._fields))
+
+    def keep(self, found: dict[int, Steps]) -> None:
+        """Add units, and write all of them."""
+        from safetensors.numpy import save
+
+        self.units |= found
+        if self.file is not None:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            arrays: dict[str, NDArray[Any]] = {"about": self.about, **self.all()._asdict()}
+            write_atomically(self.file, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+
+    def _load(self, content: bytes) -> None:
+        """What a file holds, if it is of the same task and settings; else it will be written anew."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        try:
+            arrays = dict(load(content))
+            about = arrays.pop("about")
+            steps = Steps(**arrays)
+        except (SafetensorError, ValueError, TypeError, KeyError) as error:
+            raise InvalidInput(f"expected {self.file} to hold steps, got something else: {error}") from None
+        if np.array_equal(about, self.about):
+            for number in np.unique(steps.units).tolist():
+                self.units[number] = Steps(*(column[steps.units == number] for column in steps))
+
+
+def _wander(task: Task, guide: Model | None, settings: SurrogateSettings, block: list[int], k: int) -> Steps:
     """One unit of steps: random and sticky, half of them a planner's if there is a model to search on."""
-    from cmcts.model.worlds import ObservedWorld
+    from cmcts.model.from_env import single
 
-    number = stage * 1_000_000 + begin + k
+    number, size = block[k], int(simulator_of(task.model).observation_size)
     dice = np.random.default_rng(stage_seed(settings.seed, 1, number))
     planner = None if guide is None else _planner(task, guide)
-    world = ObservedWorld(task.model)
+    world = single(task.training_world())
     rows: list[tuple[Any, ...]] = []
     state, action, first = None, 0, True
     for _ in range(_UNIT):
         if state is None:
-            state, _ = world.reset(seed=int(dice.integers(2**31)))
+            state = world.reset(seed=int(dice.integers(2**31)))[0][:size]
             first = True
         if planner is not None and dice.random() < 0.5:
             action = planner.plan(state, task.budget, rng=int(dice.integers(2**31))).action
         elif first or dice.random() >= settings.sticky:
             action = int(dice.integers(task.model.action_count))
-        following, reward, ended, truncated, info = world.step(action)
+        row, reward, ended, truncated, info = world.step(action)
         costs = np.atleast_1d(np.asarray(info["cost"], np.float64))
-        rows.append((state, action, following, reward, costs, ended, first, number))
-        state, first = (None if ended or truncated else following), False
+        rows.append((state, action, row[:size], float(reward), costs, bool(ended), first, number))
+        state, first = (None if ended or truncated else row[:size]), False
     world.close()
     return Steps(*(np.array(column) for column in zip(*rows, strict=True)))
 
