@@ -35,6 +35,7 @@ model = cmcts.Model.tabulate(
     partial(gymnasium.make, "Taxi-v4"),
     get_state=lambda env: int(env.s),
     set_state=lambda env, s: setattr(env, "s", s),
+    action_names=("south", "north", "east", "west", "pick up", "drop off"),
     costs=drove_through_water,
     features=features,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from functools import partial
 from pathlib import Path
 
@@ -55,9 +56,7 @@ def outcomes_with(change):
 )
 def test_outcomes_that_steps_contradict_are_wrong(change, message):
     (fault,) = cmcts.check_model(dataclasses.replace(QUEUE, outcomes=outcomes_with(change)), states=4)
-    assert fault.startswith("outcomes: ")
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(fault)
+    assert re.search(f"^outcomes: {message}", fault), fault
 
 
 @pytest.mark.parametrize(
@@ -68,15 +67,13 @@ def test_outcomes_that_steps_contradict_are_wrong(change, message):
         (lambda params: np.ones(1), r"expected \(probabilities, states\), got array"),
         (
             lambda params: (np.array([0.5, 0.5]), np.vstack([QUEUE.start_state(), QUEUE.start_state() + 1.0])),
-            "as often as it happens, 1, got probability 0.5",
+            "expected .* as often as it happens, 1, got probability 0.5",
         ),
     ],
 )
 def test_starts_that_start_contradicts_are_wrong(starts, message):
     (fault,) = cmcts.check_model(dataclasses.replace(QUEUE, starts=starts), states=2)
-    assert fault.startswith("starts: ")
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(fault)
+    assert re.search(f"^starts: {message}", fault), fault
 
 
 @pytest.mark.parametrize("name", ["queue_control", "frozen_lake", "cliff_walking", "taxi"])

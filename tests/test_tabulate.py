@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import cmcts
+from cmcts.compilation.content import uncompiled
 from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import run_episodes
 from cmcts.exact import tabulate as tabulation
@@ -136,12 +137,17 @@ def test_a_cache_of_something_else_is_made_anew(tmp_path):
         cmcts.Model.tabulate(lake, costs=hole, cache=file, **by_square)
 
 
-def test_too_many_states_are_refused():
+def test_too_many_states_are_refused(tmp_path):
     with pytest.raises(InvalidInput, match=r"expected at most 50 reachable states of model 'Numbered', got more; "):
         cmcts.Model.tabulate(Numbered, limit=50, samples=10)
+    file = tmp_path / "dice.tables"
+    with pytest.raises(InvalidInput, match="expected at most 50 reachable states"):
+        cmcts.Model.tabulate(Numbered, limit=50, samples=10, cache=file)
+    resumed = cmcts.Model.tabulate(Numbered, samples=10, cache=file)  # what was found is kept, and kept whole
+    assert same(resumed, cmcts.Model.tabulate(Numbered, samples=10))
     with pytest.raises(InvalidInput, match="expected a model without time in its state"):
         cmcts.Model.tabulate(cmcts.with_time(cmcts.make("safe-gridworld").model, 5))
-    with pytest.raises(InvalidInput, match=r"expected options with an environment, got \['costs'\] with a model"):
+    with pytest.raises(InvalidInput, match=r"expected options with an environment alone, .*, got \['costs'\]"):
         cmcts.Model.tabulate(cmcts.make("safe-gridworld").model, costs=hole)
 
 
@@ -179,7 +185,7 @@ def test_planners_keep_the_budget_in_the_environment():
 
 def test_rollout_policies_are_tabulated():
     def coin(square, rng):
-        return int(next_uint64.py_func(rng) >> np.uint64(63))
+        return int(uncompiled(next_uint64)(rng) >> np.uint64(63))
 
     certain = cmcts.Model.tabulate(lake, costs=hole, rollout_action=lambda square, rng: square % 4, **by_square)
     squares = np.argmax(certain.params.features[:-1], axis=1)

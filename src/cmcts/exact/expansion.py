@@ -144,7 +144,7 @@ class Expander:
 
     def _listed_outcomes(self, row: Row) -> dict[int, dict[Any, float]]:
         """Action to what `P` lists for it: (s', reward, end) to its probability. Empty if there is no such table."""
-        if self.simulator is None or self.model.outcomes is not None:
+        if self.simulator is None or not hasattr(self.simulator.last_step()[0].unwrapped, "P"):
             return {}
         inner = self.simulator.at(row).unwrapped
         try:

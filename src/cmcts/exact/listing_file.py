@@ -59,7 +59,8 @@ def save(path: Path, digest: str, listing: Listing) -> None:
     from safetensors.numpy import save
 
     described = _Description(FORMAT, digest, listing.expanded, listing.seconds, dict(listing.ways), listing.start_way)
-    outcomes = [list(part) for part in zip(*listing.outcomes, strict=True)] or [[] for _ in range(6)]
+    whole = [outcome for outcome in listing.outcomes if outcome[0] < listing.expanded]  # Ctrl-C may come in between
+    outcomes = [list(part) for part in zip(*whole, strict=True)] or [[] for _ in range(6)]
     kinds = (np.int64, np.int64, np.float64, np.int64, np.float64, np.float64)
     names = ("state", "action", "chance", "successor", "reward", "costs")
     found_by = list(zip(*listing.found_by, strict=True))
@@ -71,8 +72,8 @@ def save(path: Path, digest: str, listing: Listing) -> None:
         "draw": np.array(found_by[2], np.uint64),
         "start": np.array(list(listing.start), np.int64),
         "start_chance": np.array(list(listing.start.values())),
-        "features": np.array(listing.features, np.float32).reshape(listing.expanded, -1),
-        "guesses": np.array(listing.guesses, np.int64).reshape(listing.expanded, -1),
+        "features": np.array(listing.features[: listing.expanded], np.float32).reshape(listing.expanded, -1),
+        "guesses": np.array(listing.guesses[: listing.expanded], np.int64).reshape(listing.expanded, -1),
     }
     for name, part, kind in zip(names, outcomes, kinds, strict=True):
         arrays[name] = np.array(part, kind)

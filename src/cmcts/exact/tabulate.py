@@ -87,10 +87,10 @@ class Listing:
     def blocks(self, processes: int) -> Iterator[int]:
         """Expand everything, block by block; yields how many states that has been after each."""
         began, before = time.perf_counter(), self.seconds
-        if not self.rows:
-            self._begin()
         pace = 0.0  # seconds a state
         with _progress(self.model.name) as show:
+            if not self.rows:
+                self._begin()
             while self.expanded < len(self.rows):
                 left = len(self.rows) - self.expanded
                 size = min(left, max(1, int(_BLOCK_SECONDS * processes / pace)) if pace else 8)
@@ -115,10 +115,11 @@ class Listing:
         return self.expander.expand(first + k, self.rows[first + k])
 
     def _add(self, expansion: Expansion) -> None:
-        state = self.expanded
+        state, found = self.expanded, []  # all or nothing: more states than the limit are an error in between
         for action, chance, row, reward, costs, draw in expansion.outcomes:
             to = _END if row is None else self._number(row, (state, action, draw))
-            self.outcomes.append((state, action, chance, to, reward, costs))
+            found.append((state, action, chance, to, reward, costs))
+        self.outcomes += found
         for way in expansion.ways:
             self.ways[way] += 1
         self.features.append(expansion.features)

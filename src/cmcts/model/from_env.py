@@ -154,7 +154,10 @@ class Simulator:
         functions = [function for function in (*given, self.store.get_state, self.store.set_state) if function]
         files = {inspect.getsourcefile(kind) for kind in classes if kind.__module__ != "builtins"}
         sources = [Path(file).read_bytes() for file in sorted(filter(None, files)) if Path(file).is_file()]
-        return sources, functions, content_of(env).digest.tolist()
+        try:
+            return sources, functions, content_of(env).digest.tolist()
+        except InvalidInput:  # what cannot be read is told apart by its class and its settings alone
+            return sources, functions, []
 
     def hold(self, holder: Any) -> None:
         """Keep the states that a search or a world may go back to; it lists them with `held_states()`."""

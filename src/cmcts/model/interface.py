@@ -112,7 +112,7 @@ class Model:
     action_names: tuple[str, ...] = ()
     cost_names: tuple[str, ...] = ()
     feature_description: str = ""
-    estimates_costs: bool = False  # expected_costs are means of a few steps
+    estimates_costs: bool = False  # expected_costs are not to be compared with the mean of many steps
     compilable: bool = True  # False: do not even try
     world: Function | None = None  # (model, **settings) -> the world that this model simulates
     episodes_end: bool = False  # every policy's episodes end by themselves, so that nothing need be discounted
@@ -187,9 +187,9 @@ class Model:
 
         `P` are the probabilities P(s' | s, a) [S, A, S], or A sparse matrices [S, S]; what a row lacks of 1 ends the
         episode. `R` are rewards [S, A], or [S, A, S] if they depend on the successor; `C` are costs [S, A], [S, A, M]
-        for M constraints, or [S, A, S, M]. Episodes begin in the state `start`, or by probabilities [S], and end where
-        `terminal` [S] is true. `legal` [S, A] says which actions are, if not all. A critic sees `features` [S, F], or
-        else which state it is.
+        for M constraints, or [S, A, S, M]. An end that `P` leaves open has no column, and by successor pays nothing.
+        Episodes begin in the state `start`, or by probabilities [S], and end where `terminal` [S] is true. `legal`
+        [S, A] says which actions are, if not all. A critic sees `features` [S, F], or else which state it is.
         """
         from cmcts.model.tables import table_model, tables_from_matrices
 
@@ -209,22 +209,27 @@ class Model:
         seed: int = 0,
         cache: str | Path | None = None,
         processes: int | None = None,
+        name: str | None = None,
+        action_names: tuple[str, ...] = (),
         **options: Unpack[EnvOptions],
     ) -> Model:
         """All reachable states of a model or an environment in tables: compiled, and with a known optimum.
 
-        `source` is a model, such as one by `from_env`, or a function that makes a Gymnasium environment; `options` are
-        those of `from_env`. States are listed by restoring and stepping, on all cores or in so many `processes`, and
-        are refused beyond `limit`. A step that throws no dice is taken once. Others are taken `samples` times and their
-        probabilities estimated, unless they can be read from the model's `outcomes` or the environment's `P`;
-        `model.origin` says how it was done and how sure that is. With a file `cache` all this is done once, and goes on
-        where it was interrupted. The model's world is what was tabulated; its state is the state's number.
+        `source` is a model, such as one by `from_env`, or a function that makes a Gymnasium environment; `name`,
+        `action_names` and `options` are those of `from_env`. States are listed by restoring and stepping, on all cores
+        or in so many `processes`, and are refused beyond `limit`. A step that throws no dice is taken once. Others are
+        taken `samples` times and their probabilities estimated, unless they can be read from the model's `outcomes` or
+        the environment's `P`; `model.origin` says how it was done and how sure that is. With a file `cache` all this is
+        done once, and goes on where it was interrupted. The model's world is what was tabulated; its state is the
+        state's number.
         """
         from cmcts.exact.tabulate import tabulate  # steps in processes
 
-        made = source if isinstance(source, Model) else cls.from_env(source, **options)
-        if isinstance(source, Model) and options:
-            raise InvalidInput(f"expected options with an environment, got {sorted(options)} with a model")
+        if isinstance(source, Model):
+            expect(not options, "options with an environment alone, not with a model", sorted(options))
+            made = source
+        else:
+            made = cls.from_env(source, name=name, action_names=action_names, **options)
         file = None if cache is None else Path(cache)
         return tabulate(made, limit=limit, samples=samples, seed=seed, cache=file, processes=processes)
 

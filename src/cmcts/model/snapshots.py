@@ -97,7 +97,7 @@ class Copies:
         kept, content = found
         if self.set_state is None:
             return copy.deepcopy(kept, content.shared(dice))
-        self.set_state(env.unwrapped, copy.deepcopy(kept))
+        self.set_state(env.unwrapped, copy.deepcopy(kept, content.shared(dice)))
         return env
 
     def knows(self, row: Row) -> bool:

@@ -233,6 +233,7 @@ def surrogate_model(params: SurrogateParams, original: Model, description: Descr
         features=features,
         start=start,
         expected_costs=expected_costs,
+        estimates_costs=True,  # of ends that are too rare for a check to see
         state_size=size,
         action_count=actions,
         feature_count=size,
