@@ -53,7 +53,7 @@ class Check:
         if not model.compilable:
             slow.append(
                 "a Gymnasium environment is not compiled; planning works, hundreds of times slower; if its states can "
-                "be listed, cmcts.Model.tabulate makes it compiled"
+                "be listed, cmcts.Model.tabulate makes it compiled, else cmcts learn-model"
             )
         wrong = [line for line in found if not line.startswith(_SLOWER)]
         if not wrong:
@@ -69,7 +69,7 @@ class Check:
         if not wrong:
             try:
                 speed = self._speed(task, model)
-                print(f"speed  {speed:,.0f} simulations a second on one core")
+                print(f"speed  {speed:,.{0 if speed >= 10 else 1}f} simulations a second on one core")
                 if task is not None:
                     print(f"train  {_training_time(task, speed, self.seed)}")
             except (InvalidInput, ModelError) as error:
