@@ -1,5 +1,7 @@
-"""highway-env: drive fast in traffic, and seldom crash. The environment is slow, so planners search on a model learnt
-from its own steps; the critic is trained, and everything is judged, in the environment. Needs `pip install highway-env`.
+"""highway-env: drive fast in traffic, and seldom crash.
+
+The environment is slow, so planners search on a model that was learnt from its own steps; the critic is trained, and
+everything is judged, in the environment. Needs `pip install highway-env`.
 
 cmcts check       examples/highway.py:slow_task --states 20
 cmcts learn-model examples/highway.py:slow_task --out runs/highway-model --steps 6000
