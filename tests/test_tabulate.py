@@ -214,3 +214,20 @@ def test_the_taxi_has_the_optimum_of_its_own_table():
     for budget in (0.0, 0.5):
         assert optimum(task.model, budget) == pytest.approx(solve(own, budget).reward, abs=1e-9)
     assert "400 states, 1,116 actions in them, legal by info" in task.model.origin
+
+
+class Moody(Numbered):
+    """Whether stopping pays is decided by dice of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.own_dice = np.random.default_rng(0).random
+
+    def step(self, action):
+        observation, _, ended, truncated, info = super().step(action)
+        return observation, float(self.own_dice()), ended, truncated, info
+
+
+def test_dice_that_nobody_saw_are_refused():
+    with pytest.raises(InvalidInput, match="throws none of its dice to do the same twice, got two results for"):
+        cmcts.Model.tabulate(Moody, samples=5)

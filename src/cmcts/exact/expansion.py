@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.errors import ModelError
+from cmcts.errors import InvalidInput, ModelError, shown
 from cmcts.model.interface import Model
 from cmcts.random import Stream, stage_seed, stream
 
@@ -26,6 +26,7 @@ Row = NDArray[np.float64]
 Way = Literal["known", "certain", "read", "sampled"]
 WAYS: tuple[Way, ...] = ("known", "certain", "read", "sampled")
 GUESSES = 16  # draws of a rollout policy that throws dice
+_TRIED_TWICE = 10  # in so many states, what is certain is tried again
 _PATIENCE = 20.0  # an outcome of probability p is waited for 20 / p steps: one in 500 million would be missed
 
 
@@ -125,6 +126,8 @@ class Expander:
             draw = int(rng[0])
             next_row, reward, costs, end = self.step(row, action, rng)
             if tally.steps == 0 and not self._threw(rng, draw):
+                if number < _TRIED_TWICE:
+                    self._try_again(row, action, rng, (next_row.tolist(), reward, costs, end))
                 return [Outcome(action, 1.0, None if end else next_row, reward, costs, draw)], "certain"
             label = (self._label(), reward, end) if tally.listed else None
             kept = None if end else next_row
@@ -133,6 +136,16 @@ class Expander:
         return [
             Outcome(action, chance, row, reward, costs, draw) for chance, (row, reward, costs), draw in shares
         ], tally.way
+
+    def _try_again(self, row: Row, action: int, rng: Stream, before: tuple[Any, ...]) -> None:
+        """Refuse an environment with dice of its own, which nobody saw it throw."""
+        next_row, *rest = self.step(row, action, rng)
+        if (next_row.tolist(), *rest) != before:
+            raise InvalidInput(
+                f"expected a step of model {self.model.name!r} that throws none of its dice to do the same twice, got "
+                f"two results for action {self.model.action_name(action)} in state {shown(row)}: all randomness must "
+                "come from np_random, or be set by reseed"
+            )
 
     def _threw(self, rng: Stream, draw: int) -> bool:
         """Whether the last step threw dice."""

@@ -258,12 +258,8 @@ class Simulator:
         if mean is None:
             seen = state[: len(state) - self.store.size].tobytes()
             digest = hashlib.blake2b(seen + int(action).to_bytes(4, "little"), digest_size=8).digest()
-            rng, next_state, costs = (
-                np.frombuffer(bytearray(digest), np.uint64),
-                np.zeros_like(state),
-                np.zeros_like(out),
-            )
-            mean = np.zeros_like(out)
+            rng = np.frombuffer(bytearray(digest), np.uint64)
+            next_state, costs, mean = np.zeros_like(state), np.zeros_like(out), np.zeros_like(out)
             for taken in range(1, self.cost_samples + 1):
                 self.step(state, action, rng, next_state, costs)
                 mean += (costs - mean) / taken
