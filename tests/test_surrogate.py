@@ -105,7 +105,7 @@ def test_it_is_written_and_read_and_refused_if_damaged(tmp_path):
     with pytest.raises(InvalidInput, match=r"expected weights1 of shape \(2, 6, 4\), finite, in .*, got \(2, 5, 4\)"):
         surrogate.load(tmp_path / "broken")
     (tmp_path / "mine" / surrogate.WEIGHTS).write_bytes(b"nonsense")
-    with pytest.raises(InvalidInput, match=r"expected the weights of a learnt model in .*, got something else"):
+    with pytest.raises(InvalidInput, match=r"expected the weights that .*model.json was written with, got others"):
         surrogate.load(tmp_path / "mine")
     with pytest.raises(InvalidInput, match="cannot read"):
         surrogate.load(tmp_path / "nowhere")

@@ -132,6 +132,11 @@ def test_a_cache_of_something_else_is_made_anew(tmp_path):
         assert not same(first, other)
     slippery = cmcts.Model.tabulate(partial(lake, success_rate=0.9), costs=hole, cache=file, **by_square)
     assert not same(first, slippery)
+    whole = bytearray(file.read_bytes())
+    whole[-3] ^= 1
+    file.write_bytes(whole)
+    with pytest.raises(InvalidInput, match=r"expected .*lake.tables as it was written, got a damaged file: remove it"):
+        cmcts.Model.tabulate(partial(lake, success_rate=0.9), costs=hole, cache=file, **by_square)
     file.write_bytes(b"nonsense")
     with pytest.raises(InvalidInput, match=r"expected .*lake.tables to hold tables, got something else"):
         cmcts.Model.tabulate(lake, costs=hole, cache=file, **by_square)

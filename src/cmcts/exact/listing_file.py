@@ -37,6 +37,8 @@ class _Description:
     seconds: float
     ways: dict[Way, int]
     start_way: str
+    sha256: str
+    """Of all arrays: it finds damage."""
 
 
 def digest_of(model: Model, samples: int, seed: int) -> str:
@@ -58,14 +60,12 @@ def save(path: Path, digest: str, listing: Listing) -> None:
     """Write what has been found so far."""
     from safetensors.numpy import save
 
-    described = _Description(FORMAT, digest, listing.expanded, listing.seconds, dict(listing.ways), listing.start_way)
     whole = [outcome for outcome in listing.outcomes if outcome[0] < listing.expanded]  # Ctrl-C may come in between
     outcomes = [list(part) for part in zip(*whole, strict=True)] or [[] for _ in range(6)]
     kinds = (np.int64, np.int64, np.float64, np.int64, np.float64, np.float64)
     names = ("state", "action", "chance", "successor", "reward", "costs")
     found_by = list(zip(*listing.found_by, strict=True))
     arrays: dict[str, NDArray[Any]] = {
-        "description": np.frombuffer(json_settings.dump(asdict(described)), np.uint8),
         "rows": np.array(listing.rows),
         "parent": np.array(found_by[0], np.int64),
         "by_action": np.array(found_by[1], np.int64),
@@ -77,6 +77,11 @@ def save(path: Path, digest: str, listing: Listing) -> None:
     }
     for name, part, kind in zip(names, outcomes, kinds, strict=True):
         arrays[name] = np.array(part, kind)
+    ways = dict(listing.ways)
+    described = _Description(
+        FORMAT, digest, listing.expanded, listing.seconds, ways, listing.start_way, _sha256(arrays)
+    )
+    arrays["description"] = np.frombuffer(json_settings.dump(asdict(described)), np.uint8)
     write_atomically(path, save(arrays))
 
 
@@ -90,24 +95,45 @@ def load(path: Path, digest: str, listing: Listing) -> None:
     content = read_plain(path, MAX_BYTES)
     try:
         arrays = dict(load(content))
-        raw = json_settings.parse(arrays["description"].tobytes())
+        raw = json_settings.parse(arrays.pop("description").tobytes())
         described = json_settings.convert(raw, _Description, complete=True)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise InvalidInput(f"expected {path} to hold tables, got something else: {error}") from None
     if (described.format, described.digest) != (FORMAT, digest):
         return
-    _fill(listing, described, arrays, path)
+    if described.sha256 != _sha256(arrays):
+        raise InvalidInput(f"expected {path} as it was written, got a damaged file: remove it")
+    try:
+        _fill(listing, described, arrays)
+    except (InvalidInput, KeyError) as error:
+        raise InvalidInput(f"cannot use {path}: {error}") from None
 
 
-def _fill(listing: Listing, described: _Description, arrays: dict[str, NDArray[Any]], path: Path) -> None:
+def _sha256(arrays: dict[str, NDArray[Any]]) -> str:
+    hasher = hashlib.sha256()
+    for name in sorted(arrays):
+        hasher.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+    return hasher.hexdigest()
+
+
+def _fill(listing: Listing, described: _Description, arrays: dict[str, NDArray[Any]]) -> None:
+    """Take over what was read. All numbers are checked first: compiled functions will index tables with them."""
     states, size, expanded = len(arrays["rows"]), listing.model.state_size, described.expanded
     count = len(arrays["state"])
     shapes = {"rows": (states, size), "parent": (states,), "by_action": (states,), "draw": (states,)}
     shapes |= dict.fromkeys(("state", "action", "chance", "successor", "reward"), (count,))
     shapes |= {"costs": (count, listing.model.cost_count), "features": (expanded, listing.model.feature_count)}
     for name, shape in shapes.items():
-        expect(arrays[name].shape == shape, f"{name} of shape {shape} in {path}", arrays[name].shape)
-    expect(0 <= expanded <= states <= listing.limit, f"at most {listing.limit} states in {path}", states)
+        expect(arrays[name].shape == shape, f"{name} of shape {shape}", arrays[name].shape)
+    expect(0 <= expanded <= states <= listing.limit, f"at most {listing.limit} states", states)
+    actions = listing.model.action_count
+    bounds = {"state": (0, expanded), "action": (0, actions), "successor": (-1, states), "parent": (-1, states)}
+    bounds |= {"by_action": (0, actions), "start": (0, states), "guesses": (0, actions)}
+    for name, (least, beyond) in bounds.items():
+        inside = ((arrays[name] >= least) & (arrays[name] < beyond)).all()
+        expect(bool(inside), f"{name} from {least} to {beyond - 1}", "others")
+    sound = all(np.isfinite(arrays[name]).all() for name in ("chance", "reward", "costs", "features", "start_chance"))
+    expect(bool(sound), "finite numbers", "others")
     listing.rows = list(arrays["rows"])
     listing.numbers = {row.tobytes(): number for number, row in enumerate(listing.rows)}
     listing.found_by = list(

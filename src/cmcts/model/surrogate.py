@@ -12,7 +12,8 @@ that was seen in the data. What it does not know, the critic learns in the world
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import hashlib
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -166,6 +167,8 @@ class Description:
     cost_count: int
     steps: int
     held_out: HeldOut
+    sha256: str = ""
+    """Of the file of the weights: it finds damage. `save` sets it."""
 
 
 def save(folder: Path, params: SurrogateParams, description: Description) -> None:
@@ -173,8 +176,10 @@ def save(folder: Path, params: SurrogateParams, description: Description) -> Non
     from safetensors.numpy import save
 
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / WEIGHTS, save({k: np.ascontiguousarray(v) for k, v in params._asdict().items()}))
-    write_atomically(folder / DESCRIPTION, json_settings.dump(asdict(description)))
+    content = save({name: np.ascontiguousarray(array) for name, array in params._asdict().items()})
+    write_atomically(folder / WEIGHTS, content)
+    described = replace(description, sha256=hashlib.sha256(content).hexdigest())
+    write_atomically(folder / DESCRIPTION, json_settings.dump(asdict(described)))
 
 
 def load(folder: str | Path) -> tuple[SurrogateParams, Description]:
@@ -186,9 +191,11 @@ def load(folder: str | Path) -> tuple[SurrogateParams, Description]:
     raw = json_settings.parse(read_plain(place / DESCRIPTION, MAX_BYTES))
     description = json_settings.convert(raw, Description, complete=True)
     expect(description.format == FORMAT, f"a learnt model of format {FORMAT} in {place}", description.format)
+    content = read_plain(place / WEIGHTS, MAX_BYTES)
+    if hashlib.sha256(content).hexdigest() != description.sha256:
+        raise InvalidInput(f"expected the weights that {place / DESCRIPTION} was written with, got others")
     try:
-        arrays = dict(load(read_plain(place / WEIGHTS, MAX_BYTES)))
-        params = SurrogateParams(**arrays)
+        params = SurrogateParams(**dict(load(content)))
     except (SafetensorError, ValueError, TypeError) as error:
         raise InvalidInput(f"expected the weights of a learnt model in {place}, got something else: {error}") from None
     _check_shapes(params, description, place)
