@@ -23,8 +23,9 @@ QUEUE = cmcts.make(f"{EXAMPLES}/queue_control.py:task").model
 
 
 @pytest.fixture(autouse=True)
-def nothing_compiled(monkeypatch):
+def quick(monkeypatch):
     monkeypatch.setattr("cmcts.model.check._Checker.check_compiles", lambda self: None)  # slow, and tested elsewhere
+    monkeypatch.setattr("cmcts.model.check._SAMPLES", 400)
 
 
 def outcomes_with(change):

@@ -40,9 +40,10 @@ def outcomes_fault(listed: Any, steps: list[Step], state_size: int, cost_count: 
 
     One step is all there is where it throws no dice.
     """
-    if not isinstance(listed, tuple) or len(listed) != 5:
+    parts = _arrays(listed, 5)
+    if parts is None:
         return f"expected (probabilities, next_states, rewards, costs, terminals), got {listed!r}"
-    chances, states, rewards, costs, ends = (np.asarray(part) for part in listed)
+    chances, states, rewards, costs, ends = parts
     fault = _sizes_fault(chances, states, state_size, "next states")
     if fault:
         return fault
@@ -77,12 +78,23 @@ def outcomes_fault(listed: Any, steps: list[Step], state_size: int, cost_count: 
 
 def starts_fault(listed: Any, states: list[Floats], state_size: int) -> str:
     """What is wrong with the stated starts, where `start` wrote these; "" if nothing is."""
-    if not isinstance(listed, tuple) or len(listed) != 2:
+    parts = _arrays(listed, 2)
+    if parts is None:
         return f"expected (probabilities, states), got {listed!r}"
-    chances, stated = (np.asarray(part) for part in listed)
+    chances, stated = parts
     return _sizes_fault(chances, stated, state_size, "states") or _frequencies_fault(
         chances[chances > 0.0], stated[chances > 0.0], states, len(states)
     )
+
+
+def _arrays(listed: Any, count: int) -> list[Floats] | None:
+    """So many arrays of numbers, or None if it is something else."""
+    if not isinstance(listed, (tuple, list)) or len(listed) != count:
+        return None
+    try:
+        return [np.asarray(part, np.float64) for part in listed]
+    except (TypeError, ValueError):
+        return None
 
 
 def _sizes_fault(chances: Any, states: Any, state_size: int, what: str) -> str:
