@@ -24,7 +24,7 @@ BLOCK = re.compile(r'<div class="arithmatex">\\\[(.*?)\\\]</div>', re.DOTALL)
 WIDTH = 88  # of the help of a command
 # Files of the repository's root that are pages too, from where they are.
 FROM_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
-OPTIONS = re.compile(r"^<!-- options of (\w+) -->$", re.MULTILINE)
+OPTIONS = re.compile(r"^<!-- options of ([\w-]+) -->$", re.MULTILINE)
 
 
 def on_files(files: Files, config: Any) -> Files:

@@ -49,6 +49,6 @@ task = cmcts.Task(
     model=dataclasses.replace(model, outcomes=outcomes, starts=starts),
     budget=0.0,
     # Rollouts that refuse what the budget cannot pay do not follow the guess into the cliff.
-    search=cmcts.SearchSettings(discount=0.95, horizon=20, thrifty_rollouts=True, cost_samples=1, iterations=16),
+    search=cmcts.SearchSettings(discount=0.95, horizon=20, thrifty_rollouts=True, iterations=16),
     training_iterations=16,
 )

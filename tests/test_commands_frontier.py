@@ -15,6 +15,7 @@ from cmcts.critic.columns import Column, ColumnSettings, Sample
 from cmcts.critic.identity import model_digest
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
+from cmcts.tasks.optimum import least_optimum, solve_training
 
 NAME = "random-absorbing-3"
 TASK = cmcts.make(NAME)
@@ -137,3 +138,13 @@ def test_the_table_and_the_figure(capsys, folder, tmp_path):
 def test_mistakes_are_explained(capsys, folder, options, message):
     assert main(["frontier", NAME, "--critic", folder, *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_each_budget_says_what_share_of_its_worth_is_bought(capsys, folder):
+    points = said(capsys, "frontier", NAME, "--critic", folder, "--json")["points"]
+    least = least_optimum(TASK, solve_training).reward_upper
+    for point in points[1:]:
+        best = solve_training(TASK, point["budget"]).reward_upper
+        assert point["bought"] == pytest.approx((point["reward_mean"] - least) / (best - least))
+    assert main(["frontier", NAME, "--critic", folder]) == 0
+    assert " best  share " in capsys.readouterr().out

@@ -308,3 +308,23 @@ def test_all_planners_and_the_checker_take_it(recwarn):
     ):
         assert planner.plan(model.start_state(), 1.0, iterations=20).action_name == "throw"  # all that is legal
     assert [warning for warning in recwarn if "compiled" in str(warning.message)] == []
+
+
+def test_costs_are_sampled_once_for_a_state_and_an_action(monkeypatch):
+    model, taken = cmcts.Model.from_env(Numbered, cost_samples=50), []
+    original = type(model.params).step
+    monkeypatch.setattr(type(model.params), "step", lambda *arguments: (taken.append(0), original(*arguments))[1])
+    start, out = model.start_state(), np.zeros(1)
+    with np.errstate(over="ignore"):
+        model.expected_costs(model.params, start, 0, out)
+        first = out.copy()
+        assert len(taken) == 50 and abs(first[0] - 1 / 6) < 0.2  # a one in six throws
+        model.expected_costs(model.params, start, 0, out)
+        assert len(taken) == 50 and out.tolist() == first.tolist()
+        model.expected_costs(model.params, start, 1, out)
+        assert len(taken) == 51 and out[0] == 0.0  # to stop throws no dice
+        again = cmcts.Model.from_env(Numbered, cost_samples=50)
+        again.expected_costs(again.params, start, 0, out)
+    assert out.tolist() == first.tolist()  # whoever asks, and whenever
+    with pytest.raises(InvalidInput, match="expected cost_samples >= 1, got 0"):
+        cmcts.Model.from_env(Numbered, cost_samples=0)

@@ -20,6 +20,7 @@ from cmcts.commands.demo import Demo
 from cmcts.commands.evaluate import Evaluate
 from cmcts.commands.explore import Explore
 from cmcts.commands.frontier import ShowFrontier
+from cmcts.commands.learn_model import LearnModel
 from cmcts.commands.plan import Plan
 from cmcts.commands.play import Play
 from cmcts.commands.reproduce import Reproduce
@@ -35,6 +36,7 @@ COMMANDS: dict[str, Any] = {
     "plan": Plan,
     "play": Play,
     "explore": Explore,
+    "learn-model": LearnModel,
     "train": Train,
     "evaluate": Evaluate,
     "frontier": ShowFrontier,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 _IMPORT_SYSTEM = "<frozen importlib._bootstrap"
 # Python's own machinery stands between a moved module and the line that imports it.
@@ -35,6 +38,23 @@ def expect(condition: bool, expected: str, got: object) -> None:
     """Raise `InvalidInput("expected ..., got ...")` unless `condition` holds."""
     if not condition:
         raise InvalidInput(f"expected {expected}, got {got!r}")
+
+
+def shown(numbers: Iterable[Any], most: int = 12) -> str:
+    """Numbers for a message, shortened where they are many: first and last, and those between that are not 0."""
+    values = [round(float(number), 6) for number in numbers]
+    if len(values) <= most:
+        return str(values)
+    ends = {0, len(values) - 1}
+    chosen = sorted(ends | set([k for k, value in enumerate(values) if value != 0.0][: most - 2]))
+    said = ", ".join(f"{k}: {values[k]}" for k in chosen)
+    return f"[{len(values)} numbers; {said}{', ...' if len(values) > len(chosen) else ''}]"
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """For a message about an unknown name: " (did you mean ...?)" if it is almost a known one, else nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
+    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def users_stack_level() -> int:

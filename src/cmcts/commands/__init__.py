@@ -7,6 +7,7 @@ check.py            what is right, wrong and slow about a model or a task
 plan.py             one decision, and the table behind it
 play.py             one episode, drawn step by step
 explore.py          one episode, and a page to look inside
+learn_model.py      a slow environment as a small compiled model
 train.py            train a safety critic and a frontier
 evaluate.py         reward, cost and violations over many real episodes
 frontier.py         what any budget buys

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cmcts.model.interface import Model
     from cmcts.tasks.task import Task
 
+_EPISODES, _LONGEST = 5, 200  # random ones, to see how long they are, in steps
 _SLOWER = "compilation: "  # how `check_model` begins what is not wrong but slow
 
 
@@ -34,7 +35,7 @@ class Check:
 
     def run(self) -> int:
         """Check and print; 1 if something is wrong."""
-        from cmcts.model.check import check_model
+        from cmcts.model.check import examine
         from cmcts.tasks.check import check_worlds
 
         expect(self.states >= 1, "states >= 1", self.states)
@@ -45,13 +46,20 @@ class Check:
             print(f"wrong  {error}")
             return 1
         print(f"right  model {model.name!r}: {_sizes(model)}")
-        found = check_model(model, states=self.states, seed=self.seed)
+        if model.origin:
+            print(f"note   {model.origin}")
+        found, notes = examine(model, states=self.states, seed=self.seed)
         slow = [line.removeprefix(_SLOWER) for line in found if line.startswith(_SLOWER)]
         if not model.compilable:
-            slow.append("a Gymnasium environment is not compiled; planning works, hundreds of times slower")
+            slow.append(
+                "a Gymnasium environment is not compiled; planning works, hundreds of times slower; if its states can "
+                "be listed, cmcts.Model.tabulate makes it compiled, else cmcts learn-model"
+            )
         wrong = [line for line in found if not line.startswith(_SLOWER)]
         if not wrong:
             print(f"right  its functions, in {self.states} states")
+            for line in notes:
+                print(f"note   {line}")
         if task is not None and not wrong:
             wrong = check_worlds(task, self.seed)
             if not wrong:
@@ -60,7 +68,10 @@ class Check:
             print(f"slow   {line}")
         if not wrong:
             try:
-                print(f"speed  {self._speed(task, model):,.0f} simulations a second on one core")
+                speed = self._speed(task, model)
+                print(f"speed  {speed:,.{0 if speed >= 10 else 1}f} simulations a second on one core")
+                if task is not None:
+                    print(f"train  {_training_time(task, speed, self.seed)}")
             except (InvalidInput, ModelError) as error:
                 wrong = [f"planning: {error}"]
         for line in wrong:
@@ -89,6 +100,41 @@ class Check:
             planner.plan(model.start_state(self.seed), budget, iterations=1)
         decision = planner.plan(model.start_state(self.seed), budget, seconds=self.seconds)
         return decision.iterations / decision.seconds
+
+
+def _training_time(task: Task, speed: float, seed: int) -> str:
+    """What a round of training by default settings takes, if episodes are as long as those of random actions."""
+    import os
+
+    import numpy as np
+
+    from cmcts.model.from_env import single
+    from cmcts.training.settings import TrainingSettings
+
+    settings, dice, steps = TrainingSettings.for_task(task), np.random.default_rng(seed), 0
+    world = single(task.training_world())
+    for episode in range(_EPISODES):
+        state, _ = world.reset(seed=seed + episode)
+        for _ in range(_LONGEST):
+            steps += 1
+            state, _, terminated, truncated, _ = world.step(int(dice.choice(task.model.legal(state))))
+            if terminated or truncated:
+                break
+    world.close()
+    judged = len(settings.tolerances) * settings.evaluation_episodes * steps / _EPISODES
+    decisions = settings.multiplier.max_updates * settings.steps_per_multiplier + judged
+    cores = os.cpu_count() or 1
+    seconds = decisions * settings.iterations / (speed * cores)
+    return (
+        f"about {_duration(seconds)} a round on {cores} cores: up to {decisions:,.0f} decisions of "
+        f"{settings.iterations} simulations; at most {settings.max_rounds} rounds, then a frontier if wanted"
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
 
 
 def _sizes(model: Model) -> str:

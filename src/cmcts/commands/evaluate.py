@@ -163,10 +163,9 @@ def _regret(task: Task, budget: tuple[float, ...], reward: float) -> _Regret:
 
     with Console(stderr=True).status("solving for the optimum"):
         best, least = solve_task(task, budget), least_optimum(task)
-    bought = 0.0 if least is None else best.reward_upper - least.reward_upper
-    regret = best.regret(reward)
-    share = regret / bought if bought > 1e-6 * (1.0 + abs(best.reward_upper)) else None
-    return _Regret(best.reward_lower, best.reward_upper, regret, share)
+    bought = best.bought(reward, least)
+    share = None if bought is None else 1.0 - bought
+    return _Regret(best.reward_lower, best.reward_upper, best.regret(reward), share)
 
 
 @dataclass(frozen=True)

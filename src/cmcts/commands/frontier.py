@@ -60,6 +60,7 @@ class ShowFrontier:
         from cmcts.critic import bundle
         from cmcts.frontier import Frontier
         from cmcts.frontier.curve import Point, ladder
+        from cmcts.tasks.optimum import least_optimum, solve_training
 
         expect(self.episodes == 0 or self.episodes >= 2, "episodes >= 2, or 0", self.episodes)
         if self.keep == "episode":
@@ -71,7 +72,8 @@ class ShowFrontier:
         frontier = Frontier.of(bundle.load(folder), task.model)
         budgets = ladder(frontier) if self.budget is None else [task.model.validate_costs(self.budget, "budget")]
         keep: Any = self.keep
-        points = [Point.at(task, frontier, limits, keep, self.share) for limits in budgets]
+        least = least_optimum(task, solve_training)
+        points = [Point.at(task, frontier, limits, keep, self.share, least) for limits in budgets]
         rivals = self._rivals(task) if self.episodes else {}
         if self.out is not None:
             from cmcts.files import write_atomically
@@ -136,12 +138,13 @@ def _table(task: Task, frontier: Frontier, points: Sequence[Point]) -> Table:
     from cmcts.frontier.curve import letters
 
     names = letters(frontier)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for name in ("budget", "reward", "cost", "at most", "over", "price"):
         table.add_column(name, justify="right", no_wrap=True)
     known = any(point.optimum is not None for point in points)
     if known:
-        table.add_column("optimum", justify="right")
+        table.add_column("best", justify="right", no_wrap=True)
+        table.add_column("share", justify="right", no_wrap=True)
     table.add_column("mixture", no_wrap=True)
     for point in points:
         policy = point.policy
@@ -156,6 +159,7 @@ def _table(task: Task, frontier: Frontier, points: Sequence[Point]) -> Table:
         ]
         if known:
             cells.append("-" if point.optimum is None else f"{point.optimum:.2f}")
+            cells.append("-" if point.bought is None else f"{100 * point.bought:.0f} %")
         mixed = zip(policy.weights, policy.columns, strict=True)
         table.add_row(*cells, ", ".join(f"{100 * share:.0f} % {names[id(column)]}" for share, column in mixed))
     return table

@@ -97,10 +97,17 @@ def _hash(value: Any, hasher: Any, seen: set[int]) -> None:
     elif isinstance(value, np.ndarray) and value.dtype != object:
         _tag(hasher, "array", value.dtype.str, repr(value.shape))
         hasher.update(np.ascontiguousarray(value).tobytes())
-    elif isinstance(value, (tuple, list, frozenset)):
+    elif isinstance(value, (tuple, list, set, frozenset)):
         _tag(hasher, "sequence", type(value).__name__, str(len(value)))
-        for item in sorted(value, key=repr) if isinstance(value, frozenset) else value:
+        for item in sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value:
             _hash(item, hasher, seen)
+    elif type(value) is dict:
+        _tag(hasher, "dictionary", str(len(value)))
+        for pair in value.items():
+            _hash(pair, hasher, seen)
+    elif isinstance(value, partial):
+        _tag(hasher, "partial")
+        _hash((value.func, value.args, value.keywords), hasher, seen)
     elif isinstance(value, (type, python_types.BuiltinFunctionType, np.ufunc, python_types.ModuleType)):
         _tag(hasher, "named", getattr(value, "__module__", "") or "", getattr(value, "__qualname__", value.__name__))
     else:

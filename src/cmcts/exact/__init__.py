@@ -5,6 +5,9 @@ column_generation.py  the best mixture of policies that keeps a budget
 solver.py             the constrained optimum of a finite problem, and exact values of any policy
 policy.py             the optimal policy as a table to act by, and as a file
 optimum.py            the optimum, or proven bounds on it, as one result
+expansion.py          what can happen in one state, known, read or found by stepping
+listing_file.py       tables that were made once, on disk
+tabulate.py           any model's reachable states, by restoring and stepping, as tables
 random_problems.py    small random problems with known solutions
 rocksample/           RockSample's optimum between proven bounds
 """

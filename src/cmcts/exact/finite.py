@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmcts.errors import InvalidInput, ModelError, expect
+from cmcts.errors import InvalidInput, ModelError, expect, shown
 from cmcts.model.interface import Model
 from cmcts.model.tabular import TabularParams
 from cmcts.model.timed import without_time
@@ -59,7 +59,7 @@ class FiniteCMDP:
         counts = np.bincount(self.pair_state, minlength=self.state_count)
         if (counts == 0).any():
             first = self.states[int(np.argmin(counts > 0))]
-            raise ModelError(f"expected at least one legal action in every state, got none in state {first.tolist()}")
+            raise ModelError(f"expected at least one legal action in every state, got none in state {shown(first)}")
         expect(bool((np.diff(self.pair_state) >= 0).all()), "pairs in the order of their states", "another order")
         expect(abs(float(self.start.sum()) - 1.0) <= _SUM_TOLERANCE, "start probabilities with sum 1", self.start.sum())
         total = np.asarray(self.transition.sum(axis=1)).ravel()
@@ -70,7 +70,7 @@ class FiniteCMDP:
             raise ModelError(
                 "expected probabilities with a sum of at most 1, a finite reward and finite costs >= 0, got sum "
                 f"{total[pair]}, reward {self.rewards[pair]} and costs {self.costs[pair].tolist()} for action "
-                f"{self.pair_action[pair]} in state {self.states[self.pair_state[pair]].tolist()}"
+                f"{self.pair_action[pair]} in state {shown(self.states[self.pair_state[pair]])}"
             )
         if not self.same_discounts and (self.times is None or self.discount == 0.0):
             raise InvalidInput(
@@ -88,7 +88,7 @@ class FiniteCMDP:
             leaving = self.transition @ (~able).astype(np.float64)
             still = np.logical_or.reduceat(staying & (leaving <= 0.0), self.first_pair)
             if (still == able).all():
-                state = self.states[int(np.argmax(able))].tolist()
+                state = shown(self.states[int(np.argmax(able))])
                 raise InvalidInput(
                     "expected a discount below 1, or episodes that end whatever the policy, got 1 and state "
                     f"{state}, from where they can go on for ever"
@@ -164,7 +164,7 @@ class FiniteCMDP:
         """The number of a state: its row in `states`. Raises `InvalidInput` if it cannot be reached."""
         key = (np.asarray(state, np.float64) + 0.0).tobytes()
         if key not in self._numbers:
-            raise InvalidInput(f"expected a state that can be reached from the start, got {np.asarray(state).tolist()}")
+            raise InvalidInput(f"expected a state that can be reached from the start, got {shown(np.asarray(state))}")
         return self._numbers[key]
 
     def table(self, values: Floats, missing: float = 0.0) -> Floats:
@@ -304,7 +304,7 @@ def _listed(
         raise ModelError(
             f"expected outcomes of model {model.name!r} with probabilities >= 0 and sum 1, got "
             f"{probability[edges[pair] : edges[pair + 1]].tolist()} for action {model.action_name(pair_action[pair])} "
-            f"in state {states[pair_state[pair]].tolist()}"
+            f"in state {shown(states[pair_state[pair]])}"
         )
     to = np.array(to_states, np.int64)
     transition = csr_array(

@@ -39,6 +39,14 @@ class Optimum:
         """The most that a mean reward can fall short of the optimum. Negative only by chance or by overspending."""
         return self.reward_upper - reward
 
+    def bought(self, reward: float, least: Optimum | None) -> float | None:
+        """The share of what the budget buys that a mean reward has: of this optimum minus the one at the least budget.
+
+        None where `least` is not known, or the budget buys nothing.
+        """
+        worth = 0.0 if least is None else self.reward_upper - least.reward_upper
+        return 1.0 - self.regret(reward) / worth if worth > _EQUAL * (1.0 + abs(self.reward_upper)) else None
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON: `reward` only if it is known exactly, the bounds always; a single cost as a number."""
         return {

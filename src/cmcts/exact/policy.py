@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmcts import json_settings
 from cmcts.critic.identity import model_digest
-from cmcts.errors import InvalidInput, expect
+from cmcts.errors import InvalidInput, expect, shown
 from cmcts.exact.solver import Solution, action_values
 from cmcts.files import read_plain, write_atomically
 from cmcts.model.interface import Model
@@ -189,7 +189,7 @@ class TabularPolicy(Planner):
         key = (np.asarray(state, np.float64) + 0.0).tobytes()
         if key not in self._numbers:
             raise InvalidInput(
-                f"expected a state that the exact policy knows, got {np.asarray(state).tolist()}: it cannot be reached "
+                f"expected a state that the exact policy knows, got {shown(np.asarray(state))}: it cannot be reached "
                 "in the model that was solved"
             )
         number = self._numbers[key]

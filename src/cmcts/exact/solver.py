@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmcts.errors import InvalidInput, expect
+from cmcts.errors import InvalidInput, expect, shown
 from cmcts.exact.column_generation import Column, linear_program, mix_columns
 from cmcts.exact.finite import FiniteCMDP, Floats, Integers
 
@@ -148,7 +148,7 @@ def evaluate(cmdp: FiniteCMDP, policy: ArrayLike) -> Values:
         worst = int(np.argmax(np.abs(total - 1.0)))
         raise InvalidInput(
             f"expected action probabilities >= 0 with sum 1, got sum {total[worst]} in state "
-            f"{cmdp.states[worst].tolist()}"
+            f"{shown(cmdp.states[worst])}"
         )
     weights = _pair_selector(cmdp, chances)
     right = np.column_stack([weights @ cmdp.rewards, weights @ cmdp.costs])

@@ -35,5 +35,5 @@ def frontier_data(
     return {
         "points": rows,
         "columns": sorted(shown, key=lambda column: str(column["letter"])),
-        "chosen": Point(chosen, None).to_dict(),
+        "chosen": Point(chosen, None, None).to_dict(),
     }

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cmcts.errors import InvalidInput
+from cmcts.exact import Optimum
 from cmcts.frontier.frontier import Frontier
 from cmcts.frontier.mixture import Floats
 from cmcts.frontier.policy import MixedPolicy
@@ -21,22 +22,29 @@ STEPS = 10
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """The mixture for one budget, and the optimum there if it is known."""
+    """The mixture for one budget, the optimum there if it is known, and the mixture's share of what the budget buys."""
 
     policy: MixedPolicy
     optimum: float | None
+    bought: float | None
 
     @classmethod
     def at(
-        cls, task: Task, frontier: Frontier, limits: Floats, keep: Keep = "mean", share: float | None = None
+        cls,
+        task: Task,
+        frontier: Frontier,
+        limits: Floats,
+        keep: Keep = "mean",
+        share: float | None = None,
+        least: Optimum | None = None,
     ) -> Point:
-        """What `limits` [M] buy, in the training world."""
+        """What `limits` [M] buy, in the training world; `least` is the optimum of the least budget, if it is known."""
         policy = frontier.at(limits, keep=keep, share=share)
         try:
-            best = solve_training(task, limits).reward_upper
+            best = solve_training(task, limits)
         except InvalidInput:
-            best = None
-        return cls(policy, best)
+            return cls(policy, None, None)
+        return cls(policy, best.reward_upper, best.bought(policy.reward_mean, least))
 
     def to_dict(self) -> dict[str, Any]:
         """By name, for JSON."""
@@ -51,6 +59,7 @@ class Point:
             "over_budget": policy.over_budget,
             "prices": policy.prices.tolist(),
             "optimum": self.optimum,
+            "bought": self.bought,
             "mixture": [{"share": share, "policy": column.settings.name} for share, column in columns],
         }
 

@@ -1,22 +1,23 @@
 """Try a model before planning with it, and list everything that is wrong with it.
 
 A compiled search cannot afford to check what a model does at every step: an index that is out of range there is not an
-error but somebody else's memory. `check_model` walks through a model's states slowly, uncompiled, and looks.
+error but somebody else's memory. `check_model` walks through a model's states slowly, uncompiled, and looks. What is
+not wrong but worth knowing, such as a cost that was never seen, `examine` says besides.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
 from cmcts.compilation.content import Function, plain, python_function
-from cmcts.errors import InvalidInput
+from cmcts.errors import InvalidInput, shown
+from cmcts.model.agreement import Step, outcomes_fault, slack_of_mean, starts_fault
 from cmcts.model.interface import Model, no_expected_costs, no_rollout_action
 from cmcts.random import stream
 
@@ -28,8 +29,9 @@ SIGNATURES = {
     "rollout_action": ("params", "state", "rng"),
     "expected_costs": ("params", "state", "action", "out"),
     "outcomes": ("params", "state", "action"),
+    "starts": ("params",),
 }
-OPTIONAL = ("rollout_action", "expected_costs", "outcomes")
+OPTIONAL = ("rollout_action", "expected_costs", "outcomes", "starts")
 WALK = ("start", "legal_actions", "step")  # without these there are no states to try the others in
 SIZES = ("state_size", "action_count", "feature_count", "cost_count")
 
@@ -37,7 +39,15 @@ _FILLS = (-12345.5, 54321.25)  # outputs start as one, then as the other: what k
 _ACTIONS_A_STATE = 32
 _EPISODE = 50
 _COST_CHECKS = 25
-_COST_SAMPLES = 1000
+_OUTCOME_CHECKS = 10
+_SAMPLES = 1000
+
+
+class Examination(NamedTuple):
+    """What is wrong with a model, and what is worth knowing about it, one line each."""
+
+    faults: list[str]
+    notes: list[str]
 
 
 def check_model(model: Any, *, states: int = 200, seed: int = 0) -> list[str]:
@@ -46,24 +56,46 @@ def check_model(model: Any, *, states: int = 200, seed: int = 0) -> list[str]:
     `model` is a `Model`, or any object with a model's functions, `params` and sizes as attributes. It is tried in
     `states` states, reached by random legal walks from its start.
     """
-    return _check(model, states, seed, compiles=True)
+    return examine(model, states=states, seed=seed).faults
+
+
+def examine(model: Any, *, states: int = 200, seed: int = 0) -> Examination:
+    """The same, and what is not wrong but may surprise: costs that were never seen, where legal actions come from."""
+    return _check(model, states, seed, thorough=True)
 
 
 def first_look(model: Any, *, states: int = 5, seed: int = 0) -> list[str]:
-    """The same in a few states, and without asking whether it compiles: quick enough to do it every time."""
-    return _check(model, states, seed, compiles=False)
+    """The same in a few states, and without asking whether it compiles and does what it claims: quick enough to do it
+    every time."""
+    return _check(model, states, seed, thorough=False).faults
 
 
-def _check(model: Any, states: int, seed: int, *, compiles: bool) -> list[str]:
+def _check(model: Any, states: int, seed: int, *, thorough: bool) -> Examination:
     if states < 1:
         raise InvalidInput(f"expected states >= 1, got {states!r}")
     checker = _Checker(model, seed)
     complete = checker.check_signatures()
+    fault = _restore_fault(model, seed) if complete and thorough else ""
+    if fault:  # all else would be a consequence
+        return Examination([fault], [])
     if checker.can_walk():
-        checker.walk(states)
-    if complete and compiles:
+        checker.walk(states, claims=thorough)
+    if complete and thorough:
         checker.check_compiles()
-    return list(checker.faults.values())
+    return Examination(list(checker.faults.values()), checker.notes())
+
+
+def _restore_fault(model: Any, seed: int) -> str:
+    """What is wrong with an environment's get_state and set_state, if there is an environment behind the model."""
+    simulator = getattr(model.params, "model", model.params)  # time may be around it
+    if not hasattr(simulator, "give_dice"):
+        return ""
+    from cmcts.model.check_env import restore_fault  # imports Gymnasium
+
+    try:
+        return restore_fault(simulator, seed)
+    except Exception:  # the walk finds what the environment raises, and says where
+        return ""
 
 
 class _Broken(Exception):
@@ -77,6 +109,9 @@ class _Checker:
         self.functions: dict[str, Function] = {}
         self.rng = stream(seed)
         self.choices = np.random.default_rng(seed)
+        self.steps = 0
+        self.legal_counts: set[int] = set()
+        self.largest_costs = np.zeros(0)
 
     def note(self, name: str, kind: str, fault: str) -> None:
         self.faults.setdefault((name, kind), f"{name}: {fault}")
@@ -110,22 +145,26 @@ class _Checker:
         missing = {name for name, _ in self.faults}
         return not missing & {"params", *SIZES, *WALK}
 
-    def walk(self, states: int) -> None:
-        """Random legal walks from the start, checking every function in every state."""
+    def walk(self, states: int, claims: bool) -> None:
+        """Random legal walks from the start, checking every function in every state, and perhaps what is claimed."""
         model = self.model
         self.state_size, self.actions, self.features = model.state_size, model.action_count, model.feature_count
         self.costs = getattr(model, "cost_count", 1)
+        self.largest_costs = np.zeros(self.costs)
         state, steps = None, 0
         try:
+            if claims and "starts" in self.functions:
+                self.try_check(self.check_starts)
             for visited in range(states):
                 if state is None or steps >= _EPISODE:
                     state, steps = self.check_start(), 0
-                state = self.visit(state, sample_costs=visited % max(1, states // _COST_CHECKS) == 0)
+                sample = visited % max(1, states // _COST_CHECKS) == 0
+                state = self.visit(state, sample, claims and visited % max(1, states // _OUTCOME_CHECKS) == 0)
                 steps += 1
         except _Broken:
             return
 
-    def visit(self, state: NDArray[np.float64], sample_costs: bool) -> NDArray[np.float64] | None:
+    def visit(self, state: NDArray[np.float64], sample_costs: bool, claims: bool) -> NDArray[np.float64] | None:
         """Check all functions in one state; returns the next state of the walk, or None at an episode's end."""
         self.check_state_fault(state)
         self.try_check(self.check_features, state)
@@ -138,6 +177,8 @@ class _Checker:
         walked = None
         for action in tried:
             walked = self.check_step(state, int(action), sample_costs and action == tried[-1])
+        if claims and "outcomes" in self.functions and ("step", "repeat") not in self.faults:
+            self.try_check(self.check_outcomes, state, int(tried[-1]))
         return walked
 
     def try_check(self, check: Function, *arguments: Any) -> None:
@@ -223,6 +264,7 @@ class _Checker:
             self.note(
                 "legal_actions", "repeat", f"expected the same actions for the same state, got two answers{where}"
             )
+        self.legal_counts.add(len(legal))
         return np.unique(legal[inside])
 
     def check_rollout_action(self, state: NDArray[np.float64], legal: NDArray[np.int64]) -> None:
@@ -257,6 +299,9 @@ class _Checker:
             self.note("step", "terminal", f"expected terminal to be true or false, got {terminal!r}{where}")
         sound = self.check_written("step", "a next state", [output[2] for output in outputs], where)
         written = self.check_written("step", "costs", [output[3] for output in outputs], where)
+        self.steps += 1
+        if written:
+            self.largest_costs = np.maximum(self.largest_costs, costs)
         if written and (costs < 0).any():
             self.note("step", "negative", f"expected costs >= 0, got {_show(costs)}{where}")
         self.check_repeatable("step", outputs, where)
@@ -272,26 +317,60 @@ class _Checker:
         outputs = [np.full(self.costs, fill) for fill in _FILLS]
         for out in outputs:
             self.call("expected_costs", state, action, out)
-        if not self.check_written("expected_costs", "expected costs", outputs, where) or (drew and not sample):
+        sound = self.check_written("expected_costs", "expected costs", outputs, where)
+        if not sound or (drew and not sample) or getattr(self.model, "estimates_costs", False):
             return
         expected = outputs[0]
         mean, slack = costs, np.full(self.costs, 1e-9)
         if drew:
-            samples = np.array([self.sample_costs(state, action) for _ in range(_COST_SAMPLES)])
-            # The empirical Bernstein bound: by chance alone, one comparison in a million exceeds it. It needs to know
-            # how large a cost can be; where all samples are alike, a rare cost of the usual size may have been missed.
-            log_odds, largest = math.log(2e6), np.maximum(samples.max(axis=0), samples.var(axis=0) == 0)
-            mean = samples.mean(axis=0)
-            slack = np.sqrt(2 * samples.var(axis=0) * log_odds / _COST_SAMPLES)
-            slack += 7 * largest * log_odds / (3 * (_COST_SAMPLES - 1))
+            samples = np.array([self.sample_step(state, action).costs for _ in range(_SAMPLES)])
+            # Where all samples are alike, a rare cost of the usual size may have been missed.
+            mean, largest = samples.mean(axis=0), np.maximum(samples.max(axis=0), samples.var(axis=0) == 0)
+            slack = slack_of_mean(samples, largest)
         if (np.abs(expected - mean) > slack).any():
             got = f"got {_show(expected)}, where steps cost {_show(mean)} on average"
             self.note("expected_costs", "mean", f"expected the mean of what step costs, {got}{where}")
 
-    def sample_costs(self, state: NDArray[np.float64], action: int) -> NDArray[np.float64]:
-        costs = np.zeros(self.costs)
-        self.call("step", state, action, self.rng, np.zeros(self.state_size), costs)
-        return costs
+    def check_outcomes(self, state: NDArray[np.float64], action: int) -> None:
+        """Against many steps, or one if it throws no dice."""
+        listed = self.call("outcomes", state, action)
+        before = self.rng.copy()
+        steps = [self.sample_step(state, action)]
+        if self.rng[0] != before[0]:
+            steps += [self.sample_step(state, action) for _ in range(_SAMPLES - 1)]
+        fault = outcomes_fault(listed, steps, self.state_size, self.costs)
+        if fault:
+            self.note("outcomes", "step", f"{fault}, for action {action} in state {_show(state)}")
+
+    def check_starts(self) -> None:
+        """Against many start states."""
+        listed, states = self.call("starts", None), []
+        for _ in range(_SAMPLES):
+            state = np.zeros(self.state_size)
+            self.call("start", None, self.rng, state)
+            states.append(state)
+        fault = starts_fault(listed, states, self.state_size)
+        if fault:
+            self.note("starts", "start", fault)
+
+    def sample_step(self, state: NDArray[np.float64], action: int) -> Step:
+        next_state, costs = np.zeros(self.state_size), np.zeros(self.costs)
+        reward, end = self.call("step", state, action, self.rng, next_state, costs)
+        return Step(next_state, float(reward), costs, bool(end))
+
+    def notes(self) -> list[str]:
+        """What is not wrong, but may surprise."""
+        found = []
+        for m in np.flatnonzero(self.largest_costs == 0.0) if self.steps else ():
+            name = self.model.cost_name(int(m)) if isinstance(self.model, Model) else f"cost {m}"
+            found.append(f"{name}: never above 0 in {self.steps:,} steps; can it occur, or is what costs not legal?")
+        if self.legal_counts:
+            least, most = min(self.legal_counts), max(self.legal_counts)
+            simulator = getattr(self.model.params, "model", self.model.params)
+            source = getattr(simulator, "legal_source", "by the model's legal_actions")
+            span = f"{least}" if least == most else f"{least} to {most}"
+            found.append(f"legal actions: {span} of {self.actions}, {source}")
+        return found
 
     def check_written(self, name: str, what: str, outputs: Sequence[NDArray[Any]], where: str) -> bool:
         """Whether an output, made twice over different fills, was written and finite throughout."""
@@ -338,4 +417,4 @@ def _is_finite_number(value: Any) -> bool:
 
 
 def _show(array: NDArray[Any] | None) -> str:
-    return "[]" if array is None else str([round(float(value), 6) for value in array])
+    return "[]" if array is None else shown(array)

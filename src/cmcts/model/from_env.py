@@ -19,9 +19,12 @@ An environment is not compiled, so a search in one is hundreds of times slower t
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import logging
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -31,7 +34,8 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from cmcts.compilation.content import uncompiled
-from cmcts.errors import InvalidInput, ModelError, expect
+from cmcts.errors import InvalidInput, ModelError, expect, near
+from cmcts.model.content import content_of
 from cmcts.model.interface import EnvOptions, Model, no_rollout_action
 from cmcts.model.snapshots import Copies, Numbers, Row, is_numbers
 from cmcts.random import Stream, next_uint64
@@ -40,6 +44,7 @@ Env = gym.Env[Any, Any]
 Function = Callable[..., Any]
 
 _next_uint64 = uncompiled(next_uint64)
+_REMEMBERED = 100_000  # mean costs by state and action
 _BOOKKEEPING = (TimeLimit, OrderEnforcing, PassiveEnvChecker)
 
 
@@ -70,6 +75,7 @@ class _Own(threading.local):
         self.bits = np.random.PCG64(0)
         self.dice = np.random.Generator(self.bits)
         self.bits_state = self.bits.state
+        self.stepped = self.env  # the environment that took the last step: this one, or a copy
 
 
 class Simulator:
@@ -77,11 +83,16 @@ class Simulator:
 
     def __init__(self, factory: Function, options: EnvOptions) -> None:
         unknown = sorted(set(options) - set(EnvOptions.__annotations__))
-        expect(not unknown, f"options of from_env out of {sorted(EnvOptions.__annotations__)}", unknown)
+        if unknown:
+            known = sorted(EnvOptions.__annotations__)
+            raise InvalidInput(f"expected options of from_env out of {known}, got {unknown}{near(unknown[0], known)}")
         self.factory = factory
         self.costs, self.cost_count = options.get("costs"), options.get("cost_count", 1)
         self.mask, self.own_features = options.get("action_mask"), options.get("features")
         self.rollout, self.reseed = options.get("rollout_action"), options.get("reseed")
+        self.cost_samples = options.get("cost_samples", 8)
+        expect(isinstance(self.cost_samples, int) and self.cost_samples >= 1, "cost_samples >= 1", self.cost_samples)
+        self._mean_costs: dict[tuple[bytes, int], Row] = {}  # oldest first
         self._own = _Own(factory)
         env = self._own.env
         if not isinstance(env.action_space, gym.spaces.Discrete):
@@ -97,20 +108,31 @@ class Simulator:
         self.masked = self.mask is not None or "action_mask" in info
         own = self.own_features
         self.feature_count = self.observation_size if own is None else len(np.ravel(own(observation)))
-        self.store = self._store(options.get("get_state"), options.get("set_state"), options.get("snapshots", 10_000))
+        self.store = self._store(options)
         self.state_size = self.observation_size + self.masked * self.action_count + self.store.size
 
-    def _store(self, get_state: Function | None, set_state: Function | None, limit: int) -> Numbers | Copies:
+    def _store(self, options: EnvOptions) -> Numbers | Copies:
         inner = self._own.env.unwrapped
+        get_state, set_state = options.get("get_state"), options.get("set_state")
+        limit, ignored = options.get("snapshots", 10_000), tuple(options.get("ignored", ()))
         given = get_state is not None, set_state is not None
         expect(given[0] == given[1], "get_state and set_state together", "one of them")
         if get_state is None and callable(getattr(inner, "get_state", None)):
             expect(callable(getattr(inner, "set_state", None)), "an environment with set_state", "get_state alone")
             get_state, set_state = (lambda env: env.get_state()), (lambda env, state: env.set_state(state))
         if get_state is None or set_state is None:
-            return Copies(None, None, limit)
+            return Copies(None, None, limit, ignored)
         state = get_state(inner)
-        return Numbers(get_state, set_state, state) if is_numbers(state) else Copies(get_state, set_state, limit)
+        if is_numbers(state):
+            return Numbers(get_state, set_state, state)
+        return Copies(get_state, set_state, limit, ignored)
+
+    @property
+    def legal_source(self) -> str:
+        """Where legal actions come from, in words."""
+        if self.mask is not None:
+            return "by the function action_mask"
+        return 'by info["action_mask"] of the environment' if self.masked else "without a mask"
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -118,6 +140,24 @@ class Simulator:
         env = self._own.env
         about = (env.spec.id, sorted(env.spec.kwargs.items())) if env.spec else type(env.unwrapped).__qualname__
         return (str(about), str(self.space), str(self.action_space))
+
+    def fingerprint(self) -> tuple[list[bytes], list[Function], list[float]]:
+        """What tables of this simulator depend on: its classes' sources, the functions that read it, its content."""
+        env = self._own.env
+        env.reset(seed=0)
+        classes: list[type] = []
+        layer: Any = env
+        while layer is not None:
+            classes += [kind for kind in type(layer).__mro__ if kind is not object]
+            layer = layer.env if isinstance(layer, gym.Wrapper) else None
+        given = (self.costs, self.mask, self.own_features, self.rollout, self.reseed)
+        functions = [function for function in (*given, self.store.get_state, self.store.set_state) if function]
+        files = {inspect.getsourcefile(kind) for kind in classes if kind.__module__ != "builtins"}
+        sources = [Path(file).read_bytes() for file in sorted(filter(None, files)) if Path(file).is_file()]
+        try:
+            return sources, functions, content_of(env).digest.tolist()
+        except InvalidInput:  # what cannot be read is told apart by its class and its settings alone
+            return sources, functions, []
 
     def hold(self, holder: Any) -> None:
         """Keep the states that a search or a world may go back to; it lists them with `held_states()`."""
@@ -178,6 +218,7 @@ class Simulator:
     def start(self, rng: Stream, state: Row) -> None:
         """Reset the environment with a seed from the stream, and write its row."""
         own = self._own
+        own.stepped = own.env
         observation, info = own.env.reset(seed=int(_next_uint64(rng)) >> 33)
         moment = Moment(observation, 0.0, False, False, info)
         self.read(own.env, moment, state)
@@ -186,19 +227,59 @@ class Simulator:
         """One simulated step from the state of a row; writes the next row and the costs, returns reward and end."""
         own = self._own
         before = self.observation(state) if self.costs is not None else None
-        env = self.store.restore(own.env, state[-self.store.size :])
-        # A search spreads first draws evenly, which is not random enough for a seed: it is not alone in it.
-        spread, seed = int(_next_uint64(rng)), int(_next_uint64(rng))
-        if self.reseed is not None:
-            self.reseed(env.unwrapped, seed)
-        else:
-            own.bits_state["state"]["state"] = seed << 64 | spread
-            own.bits.state = own.bits_state
-            env.unwrapped.np_random = own.dice
+        env = self.store.restore(own.env, state[-self.store.size :], own.dice)
+        self.give_dice(env, rng)
+        own.stepped = env
         moment = Moment.from_step(env.step(self.first_action + int(action)))
         costs[:] = self.costs_of(before, self.first_action + int(action), moment)
         self.read(env, moment, next_state, own=True)
         return moment.reward, moment.ended
+
+    def give_dice(self, env: Env, rng: Stream) -> None:
+        """Let an environment's next step depend on the stream alone."""
+        own = self._own
+        # A search spreads first draws evenly, which is not random enough for a seed: it is not alone in it.
+        spread, seed = int(_next_uint64(rng)), int(_next_uint64(rng))
+        own.bits_state["state"]["state"] = seed << 64 | spread
+        own.bits.state = own.bits_state
+        if self.reseed is not None:
+            self.reseed(env.unwrapped, seed)
+        else:
+            env.unwrapped.np_random = own.dice
+
+    def expected_costs(self, state: Row, action: int, out: Row) -> None:
+        """Write the mean cost of a few steps, which are taken only once for a state and an action.
+
+        Their dice follow from what is seen of the state, so that it does not matter when and in which process they are
+        thrown. A step that throws none is taken once.
+        """
+        key = (state.tobytes(), int(action))
+        mean = self._mean_costs.get(key)
+        if mean is None:
+            seen = state[: len(state) - self.store.size].tobytes()
+            digest = hashlib.blake2b(seen + int(action).to_bytes(4, "little"), digest_size=8).digest()
+            rng = np.frombuffer(bytearray(digest), np.uint64)
+            next_state, costs, mean = np.zeros_like(state), np.zeros_like(out), np.zeros_like(out)
+            for taken in range(1, self.cost_samples + 1):
+                self.step(state, action, rng, next_state, costs)
+                mean += (costs - mean) / taken
+                if not self.last_step()[1]:
+                    break
+            self._mean_costs[key] = mean
+            if len(self._mean_costs) > _REMEMBERED:
+                for old in list(self._mean_costs)[: _REMEMBERED // 2]:
+                    del self._mean_costs[old]
+        out[:] = mean
+
+    def at(self, state: Row) -> Env:
+        """The environment in the state of a row."""
+        env: Env = self.store.restore(self._own.env, state[-self.store.size :], self._own.dice)
+        return env
+
+    def last_step(self) -> tuple[Env, bool]:
+        """The environment as the last step left it, and whether it may have thrown dice on its way there."""
+        own = self._own
+        return own.stepped, self.reseed is not None or own.bits.state != own.bits_state
 
     def legal_actions(self, state: Row, out: NDArray[np.int64]) -> int:
         """Write all actions, or those that the mask allows, and return how many they are."""
@@ -278,6 +359,11 @@ def rollout_action(params: Simulator, state: Row, rng: Stream) -> int:
     return params.rollout_action(state, rng)
 
 
+def expected_costs(params: Simulator, state: Row, action: int, out: Row) -> None:
+    """A model's `expected_costs`: the mean of a few steps."""
+    params.expected_costs(state, action, out)
+
+
 def model_from_env(factory: Function, name: str | None, action_names: tuple[str, ...], options: EnvOptions) -> Model:
     """Make the model that `Model.from_env` returns; `EnvOptions` says what the options are."""
     expect(callable(factory), "a function that makes an environment", factory)
@@ -296,6 +382,8 @@ def model_from_env(factory: Function, name: str | None, action_names: tuple[str,
         features=features,
         start=start,
         rollout_action=rollout_action if simulator.rollout else no_rollout_action,
+        expected_costs=expected_costs,
+        estimates_costs=True,
         state_size=simulator.state_size,
         action_count=simulator.action_count,
         feature_count=simulator.feature_count,

@@ -29,8 +29,10 @@ uncompiled.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypedDict, Unpack
 
@@ -79,6 +81,11 @@ class EnvOptions(TypedDict, total=False):
     reseed: Function
     """(env, seed): make the unwrapped environment's next step depend on this seed alone; by default its `np_random` is
     set."""
+    cost_samples: int
+    """Of how many steps the mean is an action's expected cost, 8 by default; 1 where a step throws no dice."""
+    ignored: tuple[str, ...]
+    """Attributes of the environment that are no part of its state, where it is copied: a count of steps, say, without
+    which no state would ever be seen twice."""
     snapshots: int
     """How many deep copies to keep at least, 10,000 by default; environments whose state is numbers need none."""
 
@@ -105,10 +112,12 @@ class Model:
     action_names: tuple[str, ...] = ()
     cost_names: tuple[str, ...] = ()
     feature_description: str = ""
+    estimates_costs: bool = False  # expected_costs are not to be compared with the mean of many steps
     compilable: bool = True  # False: do not even try
     world: Function | None = None  # (model, **settings) -> the world that this model simulates
     episodes_end: bool = False  # every policy's episodes end by themselves, so that nothing need be discounted
     untimed: Model | None = None  # the model without time, where the last number of the state is the steps left
+    origin: str = ""  # how a model that nobody wrote came about, and how sure it is
     hold: Function | None = None  # (holder): hears of each search, whose held_states() must not be forgotten
     verdict: Verdict = field(init=False, repr=False)  # does it compile; not shared with changed copies
 
@@ -158,6 +167,82 @@ class Model:
         from cmcts.model.from_env import model_from_env  # imports Gymnasium
 
         return model_from_env(factory, name, action_names, options)
+
+    @classmethod
+    def from_tables(
+        cls,
+        P: ArrayLike | Sequence[Any],
+        R: ArrayLike,
+        C: ArrayLike,
+        *,
+        start: ArrayLike = 0,
+        terminal: ArrayLike | None = None,
+        legal: ArrayLike | None = None,
+        features: ArrayLike | None = None,
+        name: str = "tables",
+        action_names: tuple[str, ...] = (),
+        cost_names: tuple[str, ...] = (),
+    ) -> Model:
+        """A compiled model made of matrices, which also knows its exact optimum; its state is the state's number.
+
+        `P` are the probabilities P(s' | s, a) [S, A, S], or A sparse matrices [S, S]; what a row lacks of 1 ends the
+        episode. `R` are rewards [S, A], or [S, A, S] if they depend on the successor; `C` are costs [S, A], [S, A, M]
+        for M constraints, or [S, A, S, M]. An end that `P` leaves open has no column, and by successor pays nothing.
+        Episodes begin in the state `start`, or by probabilities [S], and end where `terminal` [S] is true. `legal`
+        [S, A] says which actions are, if not all. A critic sees `features` [S, F], or else which state it is.
+        """
+        from cmcts.model.tables import table_model, tables_from_matrices
+
+        tables = tables_from_matrices(P, R, C, start, terminal, legal, features)
+        described = "one number for each state: 1 for the current one, else 0" if features is None else "the user's own"
+        return table_model(
+            tables, name, action_names=action_names, cost_names=cost_names, feature_description=described
+        )
+
+    @classmethod
+    def tabulate(
+        cls,
+        source: Model | Function,
+        *,
+        limit: int = 50_000,
+        samples: int = 1000,
+        seed: int = 0,
+        cache: str | Path | None = None,
+        processes: int | None = None,
+        name: str | None = None,
+        action_names: tuple[str, ...] = (),
+        **options: Unpack[EnvOptions],
+    ) -> Model:
+        """All reachable states of a model or an environment in tables: compiled, and with a known optimum.
+
+        `source` is a model, such as one by `from_env`, or a function that makes a Gymnasium environment; `name`,
+        `action_names` and `options` are those of `from_env`. States are listed by restoring and stepping, on all cores
+        or in so many `processes`, and are refused beyond `limit`. A step that throws no dice is taken once. Others are
+        taken `samples` times and their probabilities estimated, unless they can be read from the model's `outcomes` or
+        the environment's `P`; `model.origin` says how it was done and how sure that is. With a file `cache` all this is
+        done once, and goes on where it was interrupted. The model's world is what was tabulated; its state is the
+        state's number.
+        """
+        from cmcts.exact.tabulate import tabulate  # steps in processes
+
+        if isinstance(source, Model):
+            expect(not options, "options with an environment alone, not with a model", sorted(options))
+            made = source
+        else:
+            made = cls.from_env(source, name=name, action_names=action_names, **options)
+        file = None if cache is None else Path(cache)
+        return tabulate(made, limit=limit, samples=samples, seed=seed, cache=file, processes=processes)
+
+    @classmethod
+    def learned(cls, folder: str | Path, original: Model) -> Model:
+        """The compiled model of a slow environment that `cmcts learn-model` wrote to a folder.
+
+        `original` is the model by `from_env` that it was learnt for; its environment is the world that both are about.
+        """
+        from cmcts.model.surrogate import load, surrogate_model
+
+        params, description = load(folder)
+        return surrogate_model(params, original, description)
 
     @property
     def has_rollout_action(self) -> bool:

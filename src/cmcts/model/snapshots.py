@@ -3,7 +3,8 @@
 A search knows states as rows of float64. Where an environment's state is made of numbers, the row *is* the state
 (`Numbers`): nothing else is kept, and any process can go on from it. Where it is not (a whole environment that is
 copied, or a state of other objects), the row is a digest of its content, and the content waits in a table
-(`Copies`). Either way equal states have equal rows, so equal outcomes share a node of the tree.
+(`Copies`). Either way equal states have equal rows, so equal outcomes share a node of the tree. `content.py` says what
+an environment's content is: neither its spaces nor its dice.
 
 The table forgets what nobody holds any more. Searches and worlds tell it which rows they hold; of the others, the
 latest are kept for a while.
@@ -12,10 +13,6 @@ latest are kept for a while.
 from __future__ import annotations
 
 import copy
-import hashlib
-import io
-import pickle
-import types
 from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import WeakSet
@@ -24,13 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.errors import InvalidInput, ModelError
+from cmcts.model.content import DIGEST_NUMBERS, Content, content_of
 
 Row = NDArray[np.float64]
-Environment = Any  # of Gymnasium; planning alone does not import it
+Environment = Any  # of Gymnasium
 
 _EXACT = 2**53  # beyond it, not every integer is a float64
-_DIGEST_NUMBERS = 2
-_SHARED = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType, type)
 
 
 class Numbers:
@@ -55,8 +51,8 @@ class Numbers:
             )
         out[:] = numbers
 
-    def restore(self, env: Environment, row: Row) -> Environment:
-        """Put the environment into the state of a row, and return it."""
+    def restore(self, env: Environment, row: Row, dice: np.random.Generator) -> Environment:
+        """Put the environment into the state of a row, and return it; its generator is the caller's to set."""
         self.set_state(env.unwrapped, _rebuilt(self.template, iter(row.tolist())))
         return env
 
@@ -66,49 +62,56 @@ class Numbers:
 class Copies:
     """States of any kind, in a table by the digest of their content. Without functions, all of the environment."""
 
-    size = _DIGEST_NUMBERS
+    size = DIGEST_NUMBERS
 
     def __init__(
         self,
         get_state: Callable[[Environment], Any] | None,
         set_state: Callable[[Environment, Any], Any] | None,
         limit: int,
+        ignored: tuple[str, ...] = (),
     ) -> None:
-        self.get_state, self.set_state, self.limit = get_state, set_state, limit
-        self.table: dict[bytes, Any] = {}  # oldest first
+        self.get_state, self.set_state, self.limit, self.ignored = get_state, set_state, limit, ignored
+        self.table: dict[bytes, tuple[Any, Content]] = {}  # oldest first
         self.holders: WeakSet[Any] = WeakSet()  # searches and worlds; each lists the rows it holds: held_states()
 
     def save(self, env: Environment, out: Row) -> None:
-        """Keep the environment's state, and write its digest."""
-        if self.get_state is None:
-            self._keep(_without_dice(copy.deepcopy(env, _constants(env))), out)
-        else:
-            self._keep(copy.deepcopy(self.get_state(env.unwrapped)), out)
+        """Keep the environment's state, and write its digest; what is known already is not copied again."""
+        self._keep(env if self.get_state is None else self.get_state(env.unwrapped), out, own=False)
 
     def save_own(self, env: Environment, out: Row) -> None:
         """The same as `save` for an environment that nobody else will step, and that need not be copied."""
         if self.get_state is None:
-            self._keep(_without_dice(env), out)
+            self._keep(env, out, own=True)
         else:
             self.save(env, out)
 
-    def restore(self, env: Environment, row: Row) -> Environment:
-        """The environment, or a copy of the one that was kept, in that state again."""
-        kept = self.table.get(row.tobytes())
-        if kept is None:
+    def restore(self, env: Environment, row: Row, dice: np.random.Generator) -> Environment:
+        """The environment, or a copy of the one that was kept, in that state again, and with these dice."""
+        found = self.table.get(row.tobytes())
+        if found is None:
             raise InvalidInput(
                 "expected a state that this model's environment has been in lately, got one that is unknown or "
                 "forgotten; an environment with get_state and set_state of numbers forgets nothing"
             )
+        kept, content = found
         if self.set_state is None:
-            return copy.deepcopy(kept, _constants(kept))
-        self.set_state(env.unwrapped, copy.deepcopy(kept))
+            return copy.deepcopy(kept, content.shared(dice))
+        self.set_state(env.unwrapped, copy.deepcopy(kept, content.shared(dice)))
         return env
 
-    def _keep(self, content: Any, out: Row) -> None:
-        out[:] = _digest(content)
+    def knows(self, row: Row) -> bool:
+        """Whether the state that a row ends with is in the table."""
+        return np.ascontiguousarray(row[-self.size :]).tobytes() in self.table
+
+    def _keep(self, state: Any, out: Row, own: bool) -> None:
+        content = content_of(state, self.ignored)
+        out[:] = content.digest
         key = out.tobytes()
-        self.table[key] = self.table.pop(key, content)
+        if key in self.table:
+            self.table[key] = self.table.pop(key)
+            return
+        self.table[key] = (state if own else copy.deepcopy(state, content.shared()), content)
         if len(self.table) > self.limit:
             self._forget()
 
@@ -122,7 +125,7 @@ class Copies:
 
 
 def _last_columns(states: Row) -> Iterable[Row]:
-    return np.ascontiguousarray(states[:, -_DIGEST_NUMBERS:])
+    return np.ascontiguousarray(states[:, -DIGEST_NUMBERS:])
 
 
 def is_numbers(state: Any) -> bool:
@@ -162,40 +165,3 @@ def _rebuilt(template: Any, numbers: Any) -> Any:
         flat = [next(numbers) for _ in range(template.size)]
         return np.array(flat).astype(template.dtype).reshape(template.shape)
     return type(template)(next(numbers))
-
-
-def _without_dice(env: Environment) -> Environment:
-    """The environment without its random generator, which is no part of its state: it is set before every step."""
-    env.unwrapped._np_random = None
-    env.unwrapped._np_random_seed = None
-    return env
-
-
-def _constants(env: Environment) -> dict[int, Any]:
-    """What copies may share, as the memory that `deepcopy` starts with."""
-    inner = env.unwrapped
-    parts = (inner.observation_space, inner.action_space, inner.spec)
-    return {id(part): part for part in parts if part is not None}
-
-
-class _ContentPickler(pickle.Pickler):
-    """Code goes by its name, so that environments with local classes and functions have a content as well."""
-
-    def persistent_id(self, value: Any) -> Any:
-        if isinstance(value, _SHARED):
-            return (getattr(value, "__module__", ""), getattr(value, "__qualname__", repr(type(value))))
-        return None
-
-
-def _digest(content: Any) -> Row:
-    """Two finite numbers that tell contents apart."""
-    buffer = io.BytesIO()
-    try:
-        _ContentPickler(buffer, protocol=5).dump(content)
-    except Exception as error:  # whatever an object's own __reduce__ raises
-        raise InvalidInput(
-            f"cannot tell states of the environment apart ({type(error).__name__}: {error}): expected an environment "
-            "with get_state and set_state, or one whose content can be pickled"
-        ) from None
-    words = np.frombuffer(hashlib.sha256(buffer.getvalue()).digest()[: 8 * _DIGEST_NUMBERS], np.uint64)
-    return (words >> np.uint64(11)).astype(np.float64)

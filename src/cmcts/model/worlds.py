@@ -8,14 +8,14 @@ environment of the user's, read as a model made by `Model.from_env` reads it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.errors import InvalidInput, expect
+from cmcts.errors import InvalidInput, expect, shown
 from cmcts.model.from_env import Moment, Simulator, single
 from cmcts.model.interface import Model
 
@@ -113,6 +113,62 @@ class EnvWorld(gym.Wrapper[Any, Any, Any, Any]):
         self.simulator.read(self.env, moment, self._state)
         info = {**moment.info, "cost": float(costs[0]) if len(costs) == 1 else costs}
         return self._state.copy(), moment.reward, moment.ended, moment.truncated, info
+
+
+class ObservedWorld(EnvWorld):
+    """A user's environment whose state, to the planner, is the flattened observation alone, as for a learnt model."""
+
+    def __init__(self, model: Model, factory: Callable[..., Any] | None = None, render_mode: str | None = None) -> None:
+        super().__init__(model, factory, render_mode)
+        space: gym.Space[Any] = gym.spaces.Box(-np.inf, np.inf, (self.simulator.observation_size,), np.float64)
+        self.observation_space = space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Reset the environment."""
+        row, info = super().reset(seed=seed, options=options)
+        return row[: self.simulator.observation_size], info
+
+    def step(self, action: Any) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+        """Take an action in the environment."""
+        row, reward, terminated, truncated, info = super().step(action)
+        return row[: self.simulator.observation_size], reward, terminated, truncated, info
+
+
+class NumberedWorld(gym.Wrapper[Any, Any, Any, Any]):
+    """The world that was tabulated, whose states it knows by their numbers; the end has the number after the last.
+
+    It goes with a model that `Model.tabulate` made. A state that was not found then is an error.
+    """
+
+    def __init__(self, world: Any, numbers: Mapping[bytes, int]) -> None:
+        super().__init__(world)
+        self.numbers = numbers
+        space: gym.Space[Any] = gym.spaces.Box(0.0, float(len(numbers)), (1,), np.float64)
+        self.observation_space = space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Reset the world; returns the number of its state."""
+        row, info = self.env.reset(seed=seed, options=options)
+        return self._number(row), info
+
+    def step(self, action: Any) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+        """Take an action in the world."""
+        row, reward, terminated, truncated, info = self.env.step(action)
+        ended = np.array([float(len(self.numbers))])
+        return ended if terminated else self._number(row), float(reward), bool(terminated), bool(truncated), info
+
+    def _number(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
+        number = self.numbers.get((row + 0.0).tobytes())
+        if number is None:
+            raise InvalidInput(
+                f"expected one of the {len(self.numbers)} states that were tabulated, got {shown(row)}: more samples "
+                "may find it"
+            )
+        return np.array([float(number)])
 
 
 class TimedWorld(gym.Wrapper[Any, Any, Any, Any]):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cmcts.compilation.content import entry_point
 from cmcts.compilation.content import inner_kernel as kernel
+from cmcts.errors import shown
 from cmcts.model.interface import Model
 
 # Not Python's integers: each of these is a type of its own to Numba, and `note_fault` would compile for every kind.
@@ -61,7 +62,7 @@ def count_legal_actions(model, params, state, work):
 def fault_message(model: Model, fault: NDArray[np.float64]) -> str:
     """What a noted fault says, in words: [1 + state_size + 2 + cost_count] numbers."""
     size = model.state_size
-    kind, state = np.int64(fault[0]), fault[1 : 1 + size].tolist()
+    kind, state = np.int64(fault[0]), shown(fault[1 : 1 + size])
     action, value, costs = int(fault[1 + size]), float(fault[2 + size]), fault[3 + size :].tolist()
     name = model.action_name(action) if 0 <= action < model.action_count else str(action)
     actions = f"from 0 to {model.action_count - 1}"

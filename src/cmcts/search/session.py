@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cmcts.compilation.content import Function, compiled_for, uncompiled
 from cmcts.compilation.portable import portable
 from cmcts.compilation.verdict import Verdict
-from cmcts.errors import InvalidInput, ModelError
+from cmcts.errors import InvalidInput, ModelError, shown
 from cmcts.model.interface import Model
 from cmcts.random import Stream
 from cmcts.search import kernels, pruning
@@ -119,7 +119,7 @@ class SearchSession:
         if len(self.tree.parent) < capacity:
             self.tree = self._allocate(capacity)
         if len(self.model.legal(state)) == 0:
-            raise InvalidInput(f"expected a state with a legal action, got {state.tolist()}")
+            raise InvalidInput(f"expected a state with a legal action, got {shown(state)}")
         with np.errstate(over="ignore"):
             _plant(self.tree, state, self.rules, self.work, rng)
         self._set(budget, multipliers, rng)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cmcts.errors import InvalidInput, ModelError
+from cmcts.errors import InvalidInput, ModelError, shown
 
 if TYPE_CHECKING:
     from cmcts.tasks.task import Task
@@ -45,7 +45,7 @@ def _walk(task: Task, make_world: Any, seed: int) -> list[tuple[Any, ...]]:
         row = model.validate_state(state)
         legal = model.legal(row)
         if len(legal) == 0:
-            raise InvalidInput(f"expected a legal action of the model in every state, got none in {row.tolist()}")
+            raise InvalidInput(f"expected a legal action of the model in every state, got none in {shown(row)}")
         state, reward, terminated, truncated, info = world.step(int(dice.choice(legal)))
         if "cost" not in info:
             raise InvalidInput(f'expected info["cost"], got keys {sorted(info)}')

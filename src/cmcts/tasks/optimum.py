@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from numpy.typing import ArrayLike
 
 from cmcts.errors import InvalidInput
@@ -50,17 +52,17 @@ def exact_policy(task: Task, budget: ArrayLike | None = None, state_limit: int =
     return TabularPolicy.of(solve(cmdp, limits), model)
 
 
-def least_optimum(task: Task) -> Optimum | None:
+def least_optimum(task: Task, solver: Callable[[Task, ArrayLike | None], Optimum] = solve_task) -> Optimum | None:
     """The optimum at the least budget that can be kept, which costs what cannot be avoided; None if it is not known.
 
-    What a budget buys is its optimum minus this one.
+    What a budget buys is its optimum minus this one. `solver` is `solve_training` for the training world.
     """
     nothing = [0.0] * task.model.cost_count
     try:
         try:
-            return solve_task(task, nothing)
+            return solver(task, nothing)
         except InfeasibleBudget as error:
-            return solve_task(task, error.least)
+            return solver(task, error.least)
     except InvalidInput:  # the least budgets of several constraints need not be possible together
         return None
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cmcts.errors import InvalidInput
+from cmcts.errors import InvalidInput, near
 
 GROUP = "cmcts.tasks"
 
@@ -50,7 +50,8 @@ def load_object(reference: str) -> Any:
         return attrgetter(attribute)(module)
     except AttributeError:
         public = sorted(name for name in vars(module) if not name.startswith("_"))
-        raise InvalidInput(f"expected {place} to define {attribute!r}, got only {', '.join(public)}") from None
+        hint = near(attribute, public)
+        raise InvalidInput(f"expected {place} to define {attribute!r}, got only {', '.join(public)}{hint}") from None
 
 
 def load_made(reference: str, kinds: tuple[type, ...]) -> Any:

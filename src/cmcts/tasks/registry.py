@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import cast
 
-from cmcts.errors import InvalidInput
+from cmcts.errors import InvalidInput, near
 from cmcts.exact.random_problems import Kind
 from cmcts.model.interface import Model
 from cmcts.tasks.built_in import energy_task, leaking_rocksample_task, random_task, rocksample_task, safe_gridworld_task
@@ -54,7 +54,7 @@ def named_task(name: str) -> Task:
     known = ", ".join([*NAMES, *sorted(points)])
     raise InvalidInput(
         f"expected a task: one of {known}, or rocksample-N-M[-energy], random-KIND-SEED (dense, sparse or absorbing), "
-        f"FILE.py:NAME or MODULE:NAME; got {name!r}"
+        f"FILE.py:NAME or MODULE:NAME{near(name, [*NAMES, *points])}; got {name!r}"
     )
 
 
