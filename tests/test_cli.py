@@ -74,7 +74,7 @@ def test_plan_says_when_nothing_is_safe(capsys):
         critic = cmcts.ensemble(
             [np.zeros((2, model.feature_count, model.action_count))], [np.ones((2, model.action_count))]
         )
-        return common.ChosenCritic(critic, task.search, task.pruning, "gloomy")
+        return common.ChosenCritic(critic, task.search, task.pruning, None, "gloomy")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(common, "default_critic", gloomy)

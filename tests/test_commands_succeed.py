@@ -89,6 +89,7 @@ def hasty(monkeypatch):
             steps_per_multiplier=100,
             max_rounds=1,
             evaluation_episodes=200,
+            untrained=False,  # which eight neurons would lose to
             critic=CriticSettings(hidden=(8,), steps=300, batch=32),
             multiplier=MultiplierSettings(max_updates=2),
             frontier=FrontierSettings(columns=0),

@@ -29,7 +29,7 @@ def test_settings_come_back_as_they_were(task):
         ({"seed": "0"}, "seed: expected int, got str"),
         ({"seed": True}, "seed: expected int, got bool"),
         ({"search": {"stratified": "false"}}, "search.stratified: expected bool, got str"),
-        ({"search": {"horizon": 3.5}}, "search.horizon: expected int, got float"),
+        ({"search": {"horizon": 3.5}}, "search.horizon: expected int | null, got float"),
         ({"search": 3}, "search: expected object, got int"),
         ({"search": {"discount": 2}}, "search: expected a discount above 0 and at most 1, got 2.0"),
         ({"search": {"cost_discounts": [1, "1"]}}, "search.cost_discounts[1]: expected float, got str"),
