@@ -151,7 +151,7 @@ class Killer(Silence):
             raise KilledError
 
 
-@pytest.mark.parametrize("after", [1, 15, 90, -30, -2])
+@pytest.mark.parametrize("after", [15, -2, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 90, -30))])
 def test_a_run_killed_anywhere_resumes_to_the_same_bundle(finished, tmp_path, after):
     whole, _, signs = finished
     after %= signs  # counted from the end, it strikes the frontier
