@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cmcts.tasks.task import Task
 
 BATCH = 16
-EXPLORATION = 20.0  # fixed, so that trees keep their shape and figures stay comparable whatever the tasks' defaults
+EXPLORATION, HORIZON = 20.0, 132  # fixed, so that figures stay comparable whatever the tasks' defaults
 
 FIRST_DECISION = """
 import time
@@ -179,7 +179,7 @@ def plain(task: Task, rollout: Literal["directed", "uniform"]) -> Planner:
     from cmcts.planning.planners import PenalizedMCTS
     from cmcts.search.settings import SearchSettings
 
-    settings = SearchSettings(exploration=EXPLORATION, rollout=rollout)
+    settings = SearchSettings(exploration=EXPLORATION, horizon=HORIZON, rollout=rollout)
     return PenalizedMCTS(task.model, [0.0] * task.model.cost_count, settings)
 
 
@@ -190,7 +190,7 @@ def with_critic(task: Task) -> Planner:
     from cmcts.search.settings import SearchSettings
 
     never = PruningSettings(sigma_max=0.0, cost_floor=False)
-    settings = SearchSettings(exploration=EXPLORATION, rollout="uniform")
+    settings = SearchSettings(exploration=EXPLORATION, horizon=HORIZON, rollout="uniform")
     return CMCTS(task.model, random_ensemble(task.model), settings, never)
 
 
