@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from cmcts import cli
 from cmcts.errors import ModelError
+from cmcts.tasks.registry import make
 
 TASK = "rocksample-5-7"
 
@@ -200,3 +202,13 @@ def test_an_empty_budget_is_not_the_tasks_own(capsys, command):
     """As from a variable of the shell that is not set: a limit on safety must not be guessed."""
     assert cli.main([command, "rocksample-5-7", "--budget"]) == 2
     assert "budget" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["cmcts", "cc-mcp", "penalized"])
+def test_an_exploration_that_is_named_replaces_the_tasks_own(name):
+    from cmcts.commands.planner_options import make_planner
+
+    task = make("rocksample-3-2")
+    assert make_planner(task, name).planner.search.exploration is None
+    named = make_planner(task, name, exploration=3.0).planner.search
+    assert named == dataclasses.replace(task.search, exploration=3.0)

@@ -82,6 +82,7 @@ def test_what_the_budget_means_chooses_the_planner(capsys, folder):
         (["--keep", "episode", "--planner", "frontier"], "expected --keep episode with planner cmcts, got it with"),
         (["--keep", "mean", "--planner", "cc-mcp"], "expected --keep mean with planner frontier, got it with cc-mcp"),
         (["--penalty", "1"], "expected --penalty with planner penalized alone, got it with frontier"),
+        (["--exploration", "1"], "expected --exploration with another planner than frontier"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(capsys, folder, options, message):

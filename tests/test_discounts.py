@@ -132,8 +132,9 @@ def in_other_units(params, factor):
     return params._replace(rewards=params.rewards * factor)
 
 
+@pytest.mark.parametrize("exploration", [2.0, None])
 @pytest.mark.parametrize("constraints", [1, 2])
-def test_the_same_problem_with_rewards_in_other_units_is_the_same_problem(constraints):
+def test_the_same_problem_with_rewards_in_other_units_is_the_same_problem(constraints, exploration):
     """A power of two rounds nothing: every decision and every value must come out the same, in other units."""
     params, factor = random_table(7, constraints=constraints, end=0.2), 2.0**20
     budget = np.full(constraints, 0.4)
@@ -141,8 +142,9 @@ def test_the_same_problem_with_rewards_in_other_units_is_the_same_problem(constr
         CCMCP,
         lambda model, search: PenalizedMCTS(model, 0.5 * search.reward_scale * np.ones(constraints), search),
     ):
-        small = make(table_model(params), SearchSettings(exploration=2.0))
-        large = make(table_model(in_other_units(params, factor)), SearchSettings(exploration=2.0, reward_scale=factor))
+        search = SearchSettings(exploration=exploration)
+        small = make(table_model(params), search)
+        large = make(table_model(in_other_units(params, factor)), dataclasses.replace(search, reward_scale=factor))
         for seed in range(5):
             one, other = (planner.plan([0.0, 0.0], budget, iterations=300, rng=seed) for planner in (small, large))
             assert one.action == other.action and one.visits.tolist() == other.visits.tolist()
