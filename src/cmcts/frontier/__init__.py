@@ -9,6 +9,7 @@ mixture.py     the best mixture of measured policies within a budget, and a marg
 policy.py      a mixture in use: an agent draws its column once
 frontier.py    the columns of one problem, and the mixture for any budget
 curve.py       what any budget buys, beside the optimum
+ladder.py      the budgets that a frontier is built for
 generation.py  which columns: the ends, a bracket, the program's own prices, and the critic's guard
 """
 

@@ -17,7 +17,7 @@ run: a function of the settings and of earlier ones, written when it is done, so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, Protocol
@@ -32,6 +32,7 @@ from cmcts.evaluation.episodes import Episodes, run_episodes
 from cmcts.evaluation.statistics import standard_error
 from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.frontier.frontier import planner_of
+from cmcts.frontier.ladder import close, distinct, ladder
 from cmcts.frontier.mixture import CONFIDENCE, Limits, Mixed, best_mixture
 from cmcts.frontier.settings import FrontierSettings
 from cmcts.random import stage_seed
@@ -43,9 +44,7 @@ Floats = NDArray[np.float64]
 
 # What a seed is for; training's own purposes have smaller numbers.
 CHOOSE, CONFIRM = 11, 12
-SHARES_OF_BUDGET = (0.25, 0.5, 1.0, 2.0, 4.0)
-SHARES_OF_RECKLESS_COST = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
-SAME_BUDGET, SAME_PRICE = 1.2, 1.05  # budgets and prices closer than this, as a ratio, are not told apart
+SAME_PRICE = 1.05  # prices closer than this, as a ratio, are not told apart
 PRICE_RISES = 6  # by PRICE_FACTOR each, to find the frugal end
 PRICE_FACTOR = 4.0
 PRICES_OFF_MODEL = (1.0, 0.75, 0.5, 0.25, 1.5)  # a model that misjudges costs wants another price than the world's
@@ -136,7 +135,7 @@ class _Generator:
         reckless = self.add(self.priced(nothing))
         assert reckless is not None, "a frontier has room for one column"
         self.ladder = ladder(self.budget, reckless.costs)
-        for budget in _distinct([nothing, self.budget]):
+        for budget in distinct([nothing, self.budget]):
             if self.guard is not None:
                 self.add(self.guarded("critic", budget, nothing))
             self.add(self.guarded("immediate", budget, nothing))
@@ -309,7 +308,7 @@ class _Generator:
             for price in self.untried_prices():
                 self.add(self.priced(price))
         mixtures = [self.mixture(budget) for budget in (self.budget, 2.0 * self.budget)]
-        prices = _distinct([mixed.prices for mixed in mixtures if mixed is not None and mixed.prices.any()])
+        prices = distinct([mixed.prices for mixed in mixtures if mixed is not None and mixed.prices.any()])
         first = self.search
         if first.exploration is None:
             for share in self.settings.exploration_factors:
@@ -346,7 +345,7 @@ class _Generator:
                 continue
             for factor in (1.0,) if self.task.model_is_exact else PRICES_OFF_MODEL:
                 price = factor * mixed.prices
-                if not any(_close(price, other, SAME_PRICE) for other in known + found):
+                if not any(close(price, other, SAME_PRICE) for other in known + found):
                     found.append(price)
         return found
 
@@ -417,34 +416,6 @@ class _Generator:
 
 def _joined(one: Sample, other: Sample) -> Sample:
     return Sample(np.concatenate([one.rewards, other.rewards]), np.concatenate([one.costs, other.costs]))
-
-
-def ladder(budget: Floats, reckless_costs: Floats) -> list[Floats]:
-    """Budgets that a frontier is built for, smallest first: around the task's own, and up to what recklessness costs.
-
-    With several constraints, all of them together, and each one alone while the others are loose.
-    """
-    rows = [share * budget for share in SHARES_OF_BUDGET] + [
-        share * reckless_costs for share in SHARES_OF_RECKLESS_COST
-    ]
-    rows = [np.minimum(row, reckless_costs) for row in rows] + [budget]
-    if len(budget) > 1:
-        rows += [np.where(np.arange(len(budget)) == m, budget, reckless_costs) for m in range(len(budget))]
-    distinct: list[Floats] = [budget]
-    for row in rows:
-        if not any(_close(row, other, SAME_BUDGET) for other in distinct):
-            distinct.append(row)
-    return sorted(distinct, key=lambda row: float(row.sum()))
-
-
-def _close(one: Floats, other: Floats, ratio: float) -> bool:
-    """Whether two vectors differ by at most this ratio in every number."""
-    low, high = np.minimum(one, other), np.maximum(one, other)
-    return bool((high <= ratio * low).all())
-
-
-def _distinct(rows: Sequence[Floats]) -> list[Floats]:
-    return [row for k, row in enumerate(rows) if not any((row == other).all() for other in rows[:k])]
 
 
 def _figures(done: Episodes, iterations: int) -> dict[str, Any]:

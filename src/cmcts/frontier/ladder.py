@@ -1,0 +1,43 @@
+"""The budgets that a frontier is built for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+SHARES_OF_BUDGET = (0.25, 0.5, 1.0, 2.0, 4.0)
+SHARES_OF_RECKLESS_COST = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
+SAME_BUDGET = 1.2  # budgets closer than this, as a ratio, are not told apart
+
+
+def ladder(budget: Floats, reckless_costs: Floats) -> list[Floats]:
+    """Budgets that a frontier is built for, smallest first: around the task's own, and up to what recklessness costs.
+
+    With several constraints, all of them together, and each one alone while the others are loose.
+    """
+    rows = [share * budget for share in SHARES_OF_BUDGET] + [
+        share * reckless_costs for share in SHARES_OF_RECKLESS_COST
+    ]
+    rows = [np.minimum(row, reckless_costs) for row in rows] + [budget]
+    if len(budget) > 1:
+        rows += [np.where(np.arange(len(budget)) == m, budget, reckless_costs) for m in range(len(budget))]
+    kept: list[Floats] = [budget]
+    for row in rows:
+        if not any(close(row, other, SAME_BUDGET) for other in kept):
+            kept.append(row)
+    return sorted(kept, key=lambda row: float(row.sum()))
+
+
+def close(one: Floats, other: Floats, ratio: float) -> bool:
+    """Whether two vectors differ by at most this ratio in every number."""
+    low, high = np.minimum(one, other), np.maximum(one, other)
+    return bool((high <= ratio * low).all())
+
+
+def distinct(rows: Sequence[Floats]) -> list[Floats]:
+    """The vectors without those that equal an earlier one."""
+    return [row for k, row in enumerate(rows) if not any((row == other).all() for other in rows[:k])]
