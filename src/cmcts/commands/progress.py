@@ -69,6 +69,8 @@ class TrainingProgress:
             body = f"{record['policy']}: {reward}, cost {cost} in {record['episodes']} episodes"
         elif record["phase"] == "scale":
             body = f"costs are judged in units of {_show(record['cost_scale'])}, after {record['walked']} random steps"
+        elif record["phase"] in ("walk", "watch"):
+            body = f"{record['walked']} steps in {record['episodes']} walks, cost {_show(record['step_costs'])} a step"
         elif record["phase"] == "gather":
             costs = zip(record["cost_means"], record["cost_ses"], strict=True)
             cost = ", ".join(f"{m:.3f} ± {s:.3f}" for m, s in costs)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from numpy.typing import ArrayLike
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from cmcts.devices import Device, validate_device
 from cmcts.errors import InvalidInput
 from cmcts.extras import require_extra
 from cmcts.json_settings import flat
+from cmcts.planning.monitor import as_policy
+from cmcts.tasks.references import absolute, load_object
 from cmcts.tasks.registry import make
 from cmcts.training.paper import paper_settings
 from cmcts.training.settings import TrainingSettings
@@ -42,6 +46,8 @@ class Train:
     """Go on with the run in this folder, with the settings it was begun with."""
     budget: Annotated[tuple[float, ...] | None, arg(metavar="B [B ...]", help_behavior_hint=_OWN)] = None
     """What may be spent on average, one number a constraint."""
+    watch: Annotated[str | None, arg(metavar="POLICY", help_behavior_hint="(default: nobody)")] = None
+    """FILE.py:NAME or MODULE:NAME of a policy that a safety monitor is to watch: the critic learns where it goes."""
     paper: Annotated[bool, FlagCreatePairsOff] = False
     """The paper's own method and hyperparameters: SARSA, no floor, the first feasible critic."""
     device: Device = "cpu"
@@ -69,39 +75,55 @@ class Train:
         if self.resume is not None:
             self._refuse_other_options()
             folder = RunFolder.open(self.resume)
+            if folder.config.get("watch") != self._watched():
+                raise InvalidInput(
+                    f"expected the policy that this run was begun with, --watch {folder.config.get('watch')}, "
+                    f"got {self.watch}"
+                )
             if self.task is None and (source := folder.config.get("source")):
                 # A folder may come from anywhere: it does not get to say which file is run.
                 raise InvalidInput(
                     f"expected the task of this run as well, got none: cmcts train {source} --resume {self.resume}"
                 )
             task = load_task(self.task or str(folder.config.get("task")))
+            watch = self._policy(task)
             task = task_from_config(task, folder.config)
             settings = settings_from_config(task, folder.config, self.resume)
         else:
             if self.task is None:
                 raise InvalidInput("expected a task to train on, or --resume DIR; got neither")
             task = load_task(self.task)
+            watch = self._policy(task)
             if self.budget is not None:
                 task = dataclasses.replace(task, budget=self.budget)
             settings = self.settings
             path = self.out or Path("runs") / f"{task.name}-{settings.seed}"
-            folder = RunFolder.create(path, run_config(task, settings))
+            config = run_config(task, settings) | ({"watch": self._watched()} if self.watch else {})
+            folder = RunFolder.create(path, config)
         from cmcts.commands.progress import TrainingProgress
 
         progress = TrainingProgress(task, settings)
         with progress.bar:
             try:
-                outcome = train(task, settings, folder, progress, device=self.device)
+                outcome = train(task, settings, folder, progress, device=self.device, watch=watch)
             except KeyboardInterrupt:
                 task_file = f"{task.source} " if task.source else ""
-                progress.say(f"interrupted; continue with: cmcts train {task_file}--resume {folder.path}")
+                policy = f" --watch {self.watch}" if self.watch else ""
+                progress.say(f"interrupted; continue with: cmcts train {task_file}--resume {folder.path}{policy}")
                 raise
             return self._report(task, settings, folder, outcome, progress.say)
+
+    def _watched(self) -> str | None:
+        """Where the policy to be watched is, whatever folder the command is given in."""
+        return None if self.watch is None else absolute(self.watch)
+
+    def _policy(self, task: Task) -> Callable[[ArrayLike], int] | None:
+        return None if self.watch is None else as_policy(load_object(self.watch), "policy", task.model.action_count)
 
     def _refuse_other_options(self) -> None:
         given, usual = flat(self), flat(Train.with_defaults(self.task, paper=False))
         for name in given:
-            if name not in ("task", "resume", "device") and given[name] != usual[name]:
+            if name not in ("task", "resume", "device", "watch") and given[name] != usual[name]:
                 option = name.removeprefix("settings.").replace("_", "-")
                 raise InvalidInput(f"expected --resume alone: a run keeps its settings; got {option} as well")
 

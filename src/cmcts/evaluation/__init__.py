@@ -4,6 +4,7 @@ episodes.py    episodes in lockstep, and what they say
 recall.py      decisions remembered, so that states that come up again are not planned for again
 statistics.py  intervals for means, for rates, and for the difference of two planners
 playing.py     one episode in a task's real world, step by step, with pictures
+walks.py       steps that nobody planned, for a critic to learn from
 tabulated.py   a planner's decisions in every state of a finite problem, evaluated exactly
 """
 

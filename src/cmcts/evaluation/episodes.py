@@ -280,20 +280,6 @@ def run_episodes(
     return _episodes(budgets, recorders), _transitions(planner, recorders)
 
 
-def random_walk(model: Model, make_world: Callable[[], Any], seed: int, steps: int) -> Iterator[NDArray[np.float64]]:
-    """The costs [M] of each step of one episode that takes random legal actions, for `steps` steps at most."""
-    from cmcts.model.from_env import single_environments
-
-    world, dice = single_environments(make_world())[0], np.random.default_rng(seed)
-    state, _ = world.reset(seed=world_seed(seed, 0))
-    for _ in range(steps):
-        state, _, terminated, truncated, info = world.step(int(dice.choice(model.legal(np.asarray(state)))))
-        yield model.validate_costs(info["cost"], 'info["cost"]')
-        if terminated or truncated:
-            break
-    world.close()
-
-
 def _one_by_one(make_world: Callable[[], Any]) -> Iterator[gym.Env[Any, Any]]:
     """Worlds, one at a time; a vectorised one is split into those it holds, so that each episode has its own seed."""
     from cmcts.model.from_env import single_environments

@@ -194,6 +194,7 @@ class Planner:
             sigma_max=float(pruning.sigma_max),
             tolerance=float(pruning.tolerance),
             cost_floor=pruning.cost_floor,
+            refuse_unsure=pruning.unsure == "refuse",
             fallback=LOWEST_MEAN if pruning.fallback == "lowest_mean" else LOWEST_PESSIMISTIC,
             expected_accounting=pruning.accounting == "expected",
             tune_multipliers=False,

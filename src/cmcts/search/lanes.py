@@ -51,6 +51,7 @@ class Exchange(NamedTuple):
     states: NDArray[np.float64]  # [L, S] where each search begins
     budgets: NDArray[np.float64]  # [L, M]
     multipliers: NDArray[np.float64]  # [L, M]
+    doubts: NDArray[np.float64]  # [L, A] of each root, as in the workspace
     rngs: NDArray[np.uint64]  # [L, 1]
     faults: NDArray[np.float64]  # [L, 3 + S + M]
     done: NDArray[np.int64]  # [L, 1] simulations
@@ -110,7 +111,7 @@ class Lanes:
     def _exchange(self) -> Exchange:
         work, size, constraints = self._session.work, self._model.state_size, self._model.cost_count
         numbers = (np.empty(size), np.empty(constraints), np.empty(constraints))
-        return Exchange(*numbers, np.empty(1, np.uint64), work.fault, np.empty(1, np.int64), self._tree(1))
+        return Exchange(*numbers, work.doubt, np.empty(1, np.uint64), work.fault, np.empty(1, np.int64), self._tree(1))
 
     def bytes_per_lane(self, iterations: int) -> int:
         """What one search of so many simulations takes of the card's memory."""
@@ -155,6 +156,7 @@ class Lanes:
         host = np.empty(outside, np.uint8)
         ours: Exchange = _carved(host, exchange, lanes)
         ours.states[:], ours.budgets[:], ours.multipliers[:], ours.rngs[:] = states, budgets, multipliers, rngs
+        ours.doubts[:] = [self._session.doubt(state) for state in states]
         ours.done[:] = 0
         _CARD.send(host[: outside - _size(exchange.roots, lanes)], memory)
         theirs: Exchange = _carved(memory[:outside], exchange, lanes)
@@ -327,8 +329,8 @@ def _source(tree: Tree, work: Workspace, rules: Rules) -> str:
             return f"shared.{name}"
         if name == "memo":
             return f"Memo({', '.join(f'memo.{part}[lane]' for part in Memo._fields)})"
-        if name == "fault":
-            return "exchange.faults[lane]"
+        if name in ("fault", "doubt"):
+            return f"exchange.{name}s[lane]"
         short = np.int32 if array.dtype == np.int64 else array.dtype  # actions and nodes: half the memory will do
         return f"cuda.local.array({array.shape}, np.{np.dtype(short)})"
 

@@ -1,6 +1,7 @@
 """Training the safety critic: gather, fit, evaluate, until it is feasible and as good as it gets.
 
     scale        what counts as a large cost here (unless the task says it): random walks in the training world
+    walk         random walks once more, to be learnt from, and the policy that is to be watched, if there is one
     repeat
         gather   plan episodes in the training world with the latest critic pruning, at lambda_1, lambda_2, ... until
                  the mean cost lies just below the budget (multipliers.py); keep all transitions
@@ -33,14 +34,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.critic import bundle as bundles
+from cmcts.critic import support as supports
 from cmcts.critic.bundle import Bundle
 from cmcts.critic.columns import Column
 from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.critic.identity import code_digests, model_digest
 from cmcts.critic.weights import from_arrays, to_arrays
 from cmcts.devices import Device, validate_device
-from cmcts.evaluation.episodes import Episodes, Transitions, random_walk, run_episodes
+from cmcts.evaluation.episodes import Episodes, Transitions, run_episodes
 from cmcts.evaluation.statistics import standard_error
+from cmcts.evaluation.walks import Propose, rollout_policy, walk
 from cmcts.frontier.generation import Guard, generate
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CMCTS, PenalizedMCTS
@@ -58,9 +61,9 @@ from cmcts.training.settings import TrainingSettings
 from cmcts.version import __version__
 
 EVALUATION_BLOCK = 100  # episodes between two looks at whether an evaluation is still worth finishing
-WALKS, WALK_STEPS = 32, 100  # random walks that show how large costs are, and how long they are at most
+SCALE_STEPS = 2000  # of random walks that show how large costs are
 # What a seed is for: no episode of one is ever an episode of another, or of an evaluation by command.
-GATHER, EVALUATE, FIT, CONFIRM, SCALE, EXPLORE = 1, 2, 3, 4, 5, 6
+GATHER, EVALUATE, FIT, CONFIRM, SCALE, WALK, WATCH, EXPLORE = range(1, 9)
 
 
 class Reporter(Protocol):
@@ -108,18 +111,21 @@ def train(
     reporter: Reporter | None = None,
     *,
     device: Device = "cpu",
+    watch: Propose | None = None,
 ) -> Outcome:
     """Train a critic for `task` in the run folder `run`; leaves the bundle there if a feasible critic was found.
 
     `device` says where it is planned, as in `Planner.plan_batch`; the critic is fitted where JAX finds its devices.
+    `watch` is a policy that a `SafetyMonitor` is to watch: the critic learns from its steps as well.
     """
     validate_device(device)
     with run.in_use():
-        return _train(_Trainer(task, settings, run, reporter or Silence(), device))
+        return _train(_Trainer(task, settings, run, reporter or Silence(), device), watch)
 
 
-def _train(trainer: _Trainer) -> Outcome:
+def _train(trainer: _Trainer, watch: Propose | None) -> Outcome:
     settings = trainer.settings
+    trainer.walk(watch)
     critic: SafetyCritic | None = None
     evaluations: list[dict[str, Any]] = []
     stale = rounds = 0
@@ -132,7 +138,7 @@ def _train(trainer: _Trainer) -> Outcome:
         # A first critic has seen little, and the next is often feasible as it is.
         early = round_ == 0 and settings.max_rounds > 1
         for accounting in settings.accountings[:1] if early else settings.accountings:
-            for tolerance in settings.tolerances:
+            for tolerance in trainer.tolerances(round_):
                 pruning = dataclasses.replace(settings.pruning, tolerance=tolerance, accounting=accounting)
                 evaluations.append(trainer.evaluate(round_, critic, pruning, evaluations))
             if best_feasible(evaluations) is not None:
@@ -196,20 +202,42 @@ class _Trainer:
 
     def _walk_at_random(self) -> dict[str, Any]:
         """Random legal walks in the training world; each constraint's scale is at least the largest cost they met."""
-        self.reporter.begin("scale", WALKS, round=0)
-        largest, steps = np.zeros(self.model.cost_count), 0
-        for walk in range(WALKS):
-            for costs in random_walk(self.model, self.task.training_world, self._seed(SCALE, walk), WALK_STEPS):
-                largest, steps = np.maximum(largest, costs), steps + 1
-            self.reporter.advance(1)
-        scale = np.maximum(largest, self.budget)
+        self.reporter.begin("scale", SCALE_STEPS, round=0)
+        seed = self._seed(SCALE)
+        walks = walk(self.model, self.task.training_world, seed, SCALE_STEPS, on_steps=self.reporter.advance)
+        scale = np.maximum(walks.costs.max(axis=0), self.budget)
         return {
             "phase": "scale",
             "round": 0,
             "cost_scale": np.where(scale > 0, scale, 1.0).tolist(),
-            "episodes": WALKS,
-            "walked": steps,
+            "episodes": int(walks.last.sum()),
+            "walked": len(walks),
         }
+
+    def walk(self, watch: Propose | None) -> None:
+        """What nobody plans: walks that stray from the model's rollout policy, and from the one to be watched."""
+        if self.settings.walk_steps > 0:
+            self._walk("walk", self._seed(WALK), rollout_policy(self.model, self._seed(WALK)))
+        if watch is not None:
+            self._walk("watch", self._seed(WATCH), watch)
+
+    def _walk(self, name: str, seed: int, policy: Propose | None) -> None:
+        file = f"transitions/{name}.safetensors"
+        self.stage(name, lambda: self._take_walks(name, seed, policy, file))
+        self._add(file)
+
+    def _take_walks(self, name: str, seed: int, policy: Propose | None, file: str) -> dict[str, Any]:
+        steps = self.settings.walk_steps or self.settings.steps_per_multiplier
+        self.reporter.begin(name, steps, round=0)
+        walks = walk(self.model, self.task.training_world, seed, steps, policy, self.reporter.advance)
+        self.run.save(file, vars(walks))
+        costs = walks.costs.mean(axis=0).tolist()
+        return {"phase": name, "round": 0, "episodes": int(walks.last.sum()), "walked": len(walks), "step_costs": costs}
+
+    def _add(self, file: str) -> None:
+        transitions = Transitions(**self.run.load(file))
+        self.data.append(transitions)
+        self.batches.append(as_batch(self.model, transitions))
 
     def _seed(self, *words: int) -> int:
         return stage_seed(self.settings.seed, *words)
@@ -229,9 +257,7 @@ class _Trainer:
                 lambda: self._gather(round_, k, critic, multipliers * unit / scale, file),  # noqa: B023
             )
             self.multipliers = np.array(record["multipliers"])
-            transitions = Transitions(**self.run.load(file))
-            self.data.append(transitions)
-            self.batches.append(as_batch(self.model, transitions))
+            self._add(file)
             costs, errors = np.array(record["cost_means"]) / scale, np.array(record["cost_ses"]) / scale
             past.append(Measurement(multipliers, costs, errors))
 
@@ -246,7 +272,7 @@ class _Trainer:
             search = dataclasses.replace(settings.search, thrifty_rollouts=thrifty)
             planner = PenalizedMCTS(self.model, multipliers, search)
         else:
-            pruning = dataclasses.replace(settings.pruning, accounting=settings.accountings[0])
+            pruning = dataclasses.replace(settings.pruning, accounting=settings.accountings[0], unsure="floor")
             planner = CMCTS(self.model, critic, settings.search, pruning, multipliers)
         block = 32
         parts: list[Transitions] = []
@@ -337,7 +363,19 @@ class _Trainer:
 
     def _critic(self, round_: int) -> SafetyCritic:
         weights, biases = zip(*from_arrays(self.run.load(f"critics/{round_:03d}.safetensors")), strict=True)
-        return ensemble(weights, biases, self.model.cost_count, self.cost_scale.tolist())
+        return ensemble(weights, biases, self.model.cost_count, self.cost_scale.tolist(), self._support(round_))
+
+    def _support(self, round_: int) -> supports.Support | None:
+        if not self.settings.critic.support:
+            return None
+        arrays = self.run.load(_support_file(round_))
+        return supports.from_arrays(arrays, self.model.feature_count, self.model.action_count)
+
+    def tolerances(self, round_: int) -> tuple[float, ...]:
+        """The tolerances to try: none below the critic's own error, but for the largest."""
+        tried, record = self.settings.tolerances, self.run.find(f"fit {round_}")
+        error = (record or {}).get("error", 0.0)
+        return tuple(tolerance for tolerance in tried if tolerance >= min(error, max(tried)))
 
     def _fit(self, round_: int, file: str) -> dict[str, Any]:
         settings = self.settings.critic
@@ -358,6 +396,9 @@ class _Trainer:
         arrays, loss = fit(training, settings, self.model.action_count, discounts, seed, on_chunk)
         arrays = in_units(arrays, self.cost_scale)
         self.run.save(file, to_arrays(arrays))
+        if settings.support:
+            support = supports.find_support(data.features, data.actions, held_out, self.model.action_count, seed)
+            self.run.save(_support_file(round_), supports.to_arrays(support))
         return {
             "phase": "fit",
             "round": round_,
@@ -504,6 +545,7 @@ class _Trainer:
             model_digest=model_digest(self.model),
             feature_description=self.model.feature_description,
             layers=None if file is None else from_arrays(self.run.load(file)),
+            support=None if best is None else self._support(best["round"]),
             cost_count=self.model.cost_count,
             search=self.settings.search,
             pruning=self._untrained_pruning if best is None else self._pruning(best),
@@ -514,6 +556,10 @@ class _Trainer:
             columns=columns,
             code=code_digests(self.model),
         )
+
+
+def _support_file(round_: int) -> str:
+    return f"critics/{round_:03d}-support.safetensors"
 
 
 def _fingerprint(episodes: Episodes) -> str:
