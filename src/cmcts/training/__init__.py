@@ -6,6 +6,7 @@ loop.py         gather, fit, evaluate, until it is feasible and as good as it ge
 multipliers.py  the search for lambda while data is gathered
 dataset.py      from transitions to what the learner sees
 learning.py     temporal differences for the ensemble
+fitting.py      a fit as a unit of work, for executors
 surrogate.py    a slow world, learnt from its own steps
 selection.py    which critic is kept
 run_folder.py   a training that can be killed at any moment and resumed

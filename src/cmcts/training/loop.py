@@ -38,8 +38,10 @@ from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.critic.identity import code_digests, model_digest
 from cmcts.critic.weights import from_arrays, to_arrays
 from cmcts.devices import Device, validate_device
-from cmcts.evaluation.episodes import Episodes, Transitions, random_walk, run_episodes
+from cmcts.evaluation.blocks import episodes_on
+from cmcts.evaluation.episodes import Episodes, Transitions, random_walk
 from cmcts.evaluation.statistics import standard_error
+from cmcts.executors import Executor
 from cmcts.frontier.generation import Guard, generate
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CMCTS, PenalizedMCTS
@@ -47,7 +49,8 @@ from cmcts.random import stage_seed
 from cmcts.search.pruning import PruningSettings
 from cmcts.tasks.task import Task
 from cmcts.training.dataset import as_batch, concatenate, held_out_figures, held_out_mask
-from cmcts.training.learning import Batch, fit, in_units
+from cmcts.training.fitting import fit_on
+from cmcts.training.learning import Batch, in_units
 from cmcts.training.multipliers import Measurement, next_multipliers
 from cmcts.training.run_folder import RunFolder
 from cmcts.training.selection import best_feasible, confirmed, does_not_pay, hopeless, is_feasible
@@ -105,14 +108,17 @@ def train(
     reporter: Reporter | None = None,
     *,
     device: Device = "cpu",
+    executor: Executor | None = None,
 ) -> Outcome:
     """Train a critic for `task` in the run folder `run`; leaves the bundle there if a feasible critic was found.
 
     `device` says where it is planned, as in `Planner.plan_batch`; the critic is fitted where JAX finds its devices.
+    Episodes and fits are done by the `executor`, if there is one, with the same result.
     """
-    validate_device(device)
+    if executor is None:
+        validate_device(device)
     with run.in_use():
-        return _train(_Trainer(task, settings, run, reporter or Silence(), device))
+        return _train(_Trainer(task, settings, run, reporter or Silence(), device, executor))
 
 
 def _train(trainer: _Trainer) -> Outcome:
@@ -157,10 +163,17 @@ class _Trainer:
     """The stages. Each is done once: a resumed run reads what the earlier one wrote."""
 
     def __init__(
-        self, task: Task, settings: TrainingSettings, run: RunFolder, reporter: Reporter, device: Device
+        self,
+        task: Task,
+        settings: TrainingSettings,
+        run: RunFolder,
+        reporter: Reporter,
+        device: Device,
+        executor: Executor | None,
     ) -> None:
         self.task, self.settings, self.run, self.reporter = task, settings, run, reporter
         self.device: Device = device
+        self.executor = executor
         self.model = task.model
         self.budget = task.model.validate_costs(task.budget, "budget")
         self.data: list[Transitions] = []
@@ -247,7 +260,8 @@ class _Trainer:
         seed = self._seed(GATHER, round_, k)
         self.reporter.begin("gather", settings.steps_per_multiplier, multipliers=multipliers.tolist(), round=round_)
         while sum(map(len, parts)) < settings.steps_per_multiplier:
-            done, steps = run_episodes(
+            done, steps = episodes_on(
+                self.executor,
                 planner,
                 self.task.training_world,
                 self.budget,
@@ -306,7 +320,8 @@ class _Trainer:
             done = steps
 
         discounts = self.settings.search.discounts_of_costs(self.model.cost_count)
-        arrays, loss = fit(training, settings, self.model.action_count, discounts, seed, on_chunk)
+        actions = self.model.action_count
+        arrays, loss = fit_on(self.executor, training, settings, actions, discounts, seed, on_chunk)
         arrays = in_units(arrays, self.cost_scale)
         self.run.save(file, to_arrays(arrays))
         return {
@@ -368,7 +383,8 @@ class _Trainer:
         parts: list[Episodes] = []
         fingerprint, twin = "", None
         while (done := sum(map(len, parts))) < settings.evaluation_episodes:
-            episodes, _ = run_episodes(
+            episodes, _ = episodes_on(
+                self.executor,
                 planner,
                 self.task.training_world,
                 self.budget,
@@ -415,7 +431,8 @@ class _Trainer:
             guard = Guard(self._critic(best["round"]), self._pruning(best), self.settings.search)
         # The training's own search and pruning, which need not be the task's.
         task = dataclasses.replace(self.task, search=self.settings.search, pruning=self.settings.pruning)
-        return generate(task, self.settings.frontier, self.settings.seed, guard, self.cost_scale, self, self.device)
+        frontier, seed = self.settings.frontier, self.settings.seed
+        return generate(task, frontier, seed, guard, self.cost_scale, self, self.device, self.executor)
 
     def save(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """For the frontier's stages: write arrays to a file of the run."""
