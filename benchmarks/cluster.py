@@ -80,8 +80,9 @@ def overhead() -> tuple[float, float]:
     list(here.run(work, range(count)))
     inside = (time.perf_counter() - began) / count
     print(
-        f"a unit that does nothing: {1e3 * statistics.median(alone):.2f} ms there and back, {1e3 * many:.2f} ms of many "
-        f"({1e3 * used:.2f} ms of them the driver's own), {1e3 * inside:.4f} ms in this process"
+        f"a unit that does nothing: {1e3 * statistics.median(alone):.2f} ms there and back, "
+        f"{1e3 * many:.2f} ms of many ({1e3 * used:.2f} ms of them the driver's own), "
+        f"{1e3 * inside:.4f} ms in this process"
     )
     return statistics.median(alone), used
 

@@ -56,6 +56,13 @@ def test_episodes_are_the_same_whoever_plays_them(planner, alone, executor):
     assert_same_episodes(alone, episodes_on(executor, planner, TASK.real_world, TASK.budget, **PLAYED))
 
 
+@pytest.mark.parametrize("executor", [Here(1), Elsewhere(1)], ids=["one", "elsewhere"])
+def test_plans_that_are_remembered_are_the_same_in_every_block(planner, executor):
+    settings = {**PLAYED, "first_episode": 3, "plans_a_state": 2}
+    alone = run_episodes(planner, TASK.real_world, TASK.budget, **settings)
+    assert_same_episodes(alone, episodes_on(executor, planner, TASK.real_world, TASK.budget, **settings))
+
+
 def test_blocks_are_large_enough_to_cost_nothing_and_small_enough_to_share():
     assert block_size(slots=1, episodes=500) == 256
     assert block_size(slots=2, episodes=500) == 31

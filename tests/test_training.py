@@ -47,6 +47,7 @@ def small_settings(**changes):
         "max_rounds": 2,
         "patience": 1,
         "evaluation_episodes": 200,
+        "choose_exploration": False,
         "untrained": False,  # eight neurons are no match for it
         "tolerances": (0.02, 0.1),
         "critic": CriticSettings(hidden=(8,), steps=300, batch=32),

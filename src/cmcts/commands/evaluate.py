@@ -152,7 +152,8 @@ class Evaluate(PlannerOptions):
         if executor is None:
             compile_first(task, choice.planners, budget)
         columns = (*Progress.get_default_columns(), TallyColumn(executor))
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        silent = self.json and executor is not None  # standard error is for events then
+        with Progress(*columns, console=Console(stderr=True), transient=True, disable=silent) as progress:
             row = progress.add_task(f"{choice.name}: {self.episodes} episodes", total=self.episodes)
             return episodes_on(
                 executor,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -122,7 +123,8 @@ class ShowFrontier:
         with executor_for(self.ray, self.device, as_json=self.json) as executor:
             for name in names:
                 planner = make_planner(task, name, self.critic if name == "cmcts" else None).planner
-                with Console(stderr=True).status(f"{name} plays {self.episodes} episodes in the training world"):
+                said = f"{name} plays {self.episodes} episodes in the training world"
+                with nullcontext() if self.json and executor else Console(stderr=True).status(said):
                     episodes, _ = episodes_on(
                         executor,
                         planner,

@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
@@ -39,14 +39,12 @@ def executor_for(address: str | None, device: Device, *, as_json: bool = False) 
         return
     from cmcts.executors import Ray
 
-    ray = Ray(address, device=device)
-    with Console(stderr=True).status("starting Ray" if address == "local" else "joining the Ray cluster"):
-        executor = ray.__enter__()
-    try:
-        with watched(executor.tally, as_json=as_json):
-            yield executor
-    finally:
-        ray.__exit__()
+    said = "starting Ray" if address == "local" else "joining the Ray cluster"
+    with ExitStack() as stack:
+        with nullcontext() if as_json else Console(stderr=True).status(said):
+            executor = stack.enter_context(Ray(address, device=device))
+        stack.enter_context(watched(executor.tally, as_json=as_json))
+        yield executor
 
 
 @contextmanager

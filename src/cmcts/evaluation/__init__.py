@@ -1,7 +1,8 @@
 """How good and how safe is a planner? Episodes in a world, and how sure their figures are.
 
 episodes.py    episodes in lockstep, and what they say
-blocks.py      the same as units of work, for executors, and blocks that are kept
+recall.py      decisions remembered, so that states that come up again are not planned for again
+blocks.py      episodes as units of work, for executors, and blocks that are kept
 statistics.py  intervals for means, for rates, and for the difference of two planners
 playing.py     one episode in a task's real world, step by step, with pictures
 tabulated.py   a planner's decisions in every state of a finite problem, evaluated exactly

@@ -18,7 +18,15 @@ from numpy.typing import ArrayLike
 from cmcts import json_settings
 from cmcts.devices import Device
 from cmcts.errors import InvalidInput, expect
-from cmcts.evaluation.episodes import LOCKSTEP, LOCKSTEP_ON_GPU, EpisodePolicy, Episodes, Transitions, run_episodes
+from cmcts.evaluation.episodes import (
+    LOCKSTEP,
+    LOCKSTEP_ON_GPU,
+    EpisodePolicy,
+    Episodes,
+    Transitions,
+    remembering,
+    run_episodes,
+)
 from cmcts.executors import Executor, Here, Work
 from cmcts.files import read_plain, remove_parts, write_atomically
 from cmcts.planning.agent import Agent
@@ -114,6 +122,9 @@ def episodes_on(
     limits = tuple(planner.model.validate_costs(budget, "budget").tolist())
     if executor is None:
         executor = Here(threads)
+    if settings.get("plans_a_state") is not None:
+        # One memory for all blocks, and one for all that a worker does: which plans there are depends on no block.
+        settings["plans_a_state"] = remembering(settings["plans_a_state"], seed, first_episode)
     player = _Player(planner, make_world, limits, {**settings, "device": device, "threads": executor.threads})
     work = Work(player.play, f"model {planner.model.name}", player.prepare, player.content())
     parts = {} if kept is None else kept.find(seed, first_episode, episodes)
