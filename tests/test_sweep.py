@@ -9,9 +9,9 @@ import pytest
 from cmcts import cli
 from cmcts.errors import InvalidInput
 from cmcts.report.tables import read_rows
-from cmcts.sweep import Sweep
 from cmcts.sweep.charts import figures
 from cmcts.sweep.results import over_seeds, table
+from cmcts.sweep.table import Sweep
 from cmcts.tasks.registry import make
 
 FILE = """

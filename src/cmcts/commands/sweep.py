@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from cmcts.executors import Executor
     from cmcts.report.tables import Record
-    from cmcts.sweep import Row, Sweep, Training
+    from cmcts.sweep.table import Row, Sweep, Training
     from cmcts.tasks.task import Task
 
 INFEASIBLE = "no feasible critic"
@@ -50,7 +50,7 @@ class RunSweep:
 
         from cmcts.commands.planner_options import load_task
         from cmcts.executors import Here
-        from cmcts.sweep import Sweep
+        from cmcts.sweep.table import Sweep
 
         sweep = Sweep.read(self.file)
         if sweep.training is not None:

@@ -4,7 +4,3 @@ table.py    from a TOML file to rows
 results.py  from records to one row a seed, and to means with intervals over seeds
 charts.py   the same as figures
 """
-
-from cmcts.sweep.table import Row, Sweep, Training
-
-__all__ = ["Row", "Sweep", "Training"]
