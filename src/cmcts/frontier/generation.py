@@ -32,9 +32,11 @@ from numpy.typing import NDArray
 from cmcts.critic.columns import Column, ColumnSettings, Sample
 from cmcts.critic.ensemble import SafetyCritic
 from cmcts.devices import Device
-from cmcts.evaluation.episodes import Episodes, run_episodes
+from cmcts.evaluation.blocks import episodes_on
+from cmcts.evaluation.episodes import Episodes
 from cmcts.evaluation.statistics import standard_error
 from cmcts.exact.column_generation import InfeasibleBudget
+from cmcts.executors import Executor
 from cmcts.frontier.frontier import planner_of
 from cmcts.frontier.ladder import close, distinct, ladder
 from cmcts.frontier.mixture import CONFIDENCE, Limits, Mixed, best_mixture
@@ -111,9 +113,13 @@ def generate(
     cost_scale: Floats,
     recorder: Recorder,
     device: Device = "cpu",
+    executor: Executor | None = None,
 ) -> tuple[Column, ...]:
-    """The columns of a frontier for `task`, found and confirmed in its training world; `device` says where planned."""
-    return _Generator(task, settings, seed, guard, cost_scale, recorder, device).run()
+    """The columns of a frontier for `task`, found and confirmed in its training world.
+
+    `device` says where it is planned, and the `executor` plays the episodes if there is one.
+    """
+    return _Generator(task, settings, seed, guard, cost_scale, recorder, device, executor).run()
 
 
 class _Generator:
@@ -126,9 +132,11 @@ class _Generator:
         cost_scale: Floats,
         recorder: Recorder,
         device: Device,
+        executor: Executor | None,
     ) -> None:
         self.task, self.settings, self.seed, self.guard, self.recorder = task, settings, seed, guard, recorder
         self.device: Device = device
+        self.executor = executor
         self.scale = cost_scale
         self.budget = np.asarray(task.budget)
         self.search = replace(task.search, iterations=settings.search_factors[0] * task.search.iterations)
@@ -201,7 +209,8 @@ class _Generator:
         def compute() -> dict[str, Any]:
             planner = planner_of(column, self.task.model, critic, self.scale.tolist())
             self.recorder.begin(phase, episodes, column=k, policy=column.name)
-            done, _ = run_episodes(
+            done, _ = episodes_on(
+                self.executor,
                 planner,
                 self.task.training_world,
                 column.budget or self.budget,
