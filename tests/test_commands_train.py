@@ -32,7 +32,7 @@ def trained(monkeypatch):
     """What trainings were asked for; none is done."""
     asked = []
 
-    def no_training(task, settings, run, reporter, *, device):
+    def no_training(task, settings, run, reporter, *, device, executor=None):
         assert device in ("cpu", "auto")
         asked.append((task, settings, run))
         return Outcome(None, None, 0)
