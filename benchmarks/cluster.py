@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import cmcts
-from cmcts.evaluation.blocks import BLOCKS_A_SLOT, episodes_on
+from cmcts.evaluation.blocks import BLOCKS_A_SLOT, LARGEST, episodes_on
 from cmcts.executors import Executor, Here, Ray, Work
 from cmcts.executors.on_ray import QUEUED
 from cmcts.planning.planners import CCMCP
@@ -141,7 +141,7 @@ def model(alone: float, driver: float) -> None:
         cells = " | ".join(f"{run.efficiency:.2f}" for run in runs)
         most = max(run.most_waiting for run in runs)
         print(f"| {cores} ({slots} slots, {most} under way) | {cells} | {slots * driver:.2f} s |", flush=True)
-    print(f"an evaluation is cut into {BLOCKS_A_SLOT} units a slot, whatever its length")
+    print(f"an evaluation is cut into {BLOCKS_A_SLOT} units a slot, or units of {LARGEST} episodes")
 
 
 def main() -> None:

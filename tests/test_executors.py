@@ -67,7 +67,8 @@ def test_blocks_are_large_enough_to_cost_nothing_and_small_enough_to_share():
     assert block_size(slots=1, episodes=500) == 256
     assert block_size(slots=2, episodes=500) == 31
     assert block_size(slots=100, episodes=500) == 1
-    assert block_size(slots=2, episodes=1_000_000) == 256
+    assert block_size(slots=2, episodes=1_000_000) == 64
+    assert block_size(slots=2, episodes=1_000_000, device="cuda") == 16384
 
 
 def test_progress_counts_every_episode(planner):

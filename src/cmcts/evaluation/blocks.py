@@ -33,6 +33,7 @@ from cmcts.planning.agent import Agent
 from cmcts.planning.planner import Planner
 
 BLOCKS_A_SLOT = 8  # few enough to cost nothing, enough that nobody waits long for the last one
+LARGEST = 64  # episodes of a block on a cluster: what is lost with a worker, and what a person waits for a sign of life
 MAX_CONFIG_BYTES, MAX_BLOCK_BYTES = 1 << 20, 1 << 32
 
 Played = tuple[Episodes, Transitions]
@@ -148,8 +149,10 @@ def episodes_on(
 
 def block_size(slots: int, episodes: int, device: Device = "cpu") -> int:
     """How many episodes go into a block: all that go in lockstep for a single slot, fewer if there are others."""
-    most = LOCKSTEP if device == "cpu" else LOCKSTEP_ON_GPU
-    return most if slots == 1 else max(1, min(most, episodes // (BLOCKS_A_SLOT * slots)))
+    most = LARGEST if device == "cpu" else LOCKSTEP_ON_GPU
+    if slots == 1:
+        return max(most, LOCKSTEP)
+    return max(1, min(most, episodes // (BLOCKS_A_SLOT * slots)))
 
 
 def _gaps(parts: dict[Block, Played], first: int, end: int) -> Iterator[tuple[int, int]]:

@@ -229,7 +229,7 @@ def _connect(address: str) -> None:
         if named != "auto":
             _knock(named)
         ray.init(address=address, **quiet)
-    except (OSError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         where = f"RAY_ADDRESS {found}" if named != address else address
         raise InvalidInput(
             f"expected a Ray cluster at {where} (`ray start --head` starts one, --ray local does without), got none "
