@@ -1,6 +1,7 @@
 """How good and how safe is a planner? Episodes in a world, and how sure their figures are.
 
 episodes.py    episodes in lockstep, and what they say
+recall.py      decisions remembered, so that states that come up again are not planned for again
 statistics.py  intervals for means, for rates, and for the difference of two planners
 playing.py     one episode in a task's real world, step by step, with pictures
 walks.py       steps that nobody planned, for a critic to learn from

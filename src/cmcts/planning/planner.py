@@ -135,6 +135,11 @@ class Planner:
             return decision.slack(self._cost_discounts)
         return decision.next_budget(paid, self._cost_discounts)
 
+    @property
+    def minds_budget(self) -> bool:
+        """Whether decisions depend on what is left of the budget, and not on state and multipliers alone."""
+        return True
+
     def initial_multipliers(self) -> NDArray[np.float64]:
         """lambda at the start of an episode."""
         return np.zeros(self.model.cost_count)

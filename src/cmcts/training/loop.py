@@ -5,6 +5,7 @@
     repeat
         gather   plan episodes in the training world with the latest critic pruning, at lambda_1, lambda_2, ... until
                  the mean cost lies just below the budget (multipliers.py); keep all transitions
+        explore  in the first round, find out how widely to explore from now on (exploration.py)
         fit      a fresh ensemble on all data so far (learning.py)
         evaluate C-MCTS with that critic and lambda = 0 in the training world, at a few pruning tolerances
     until the best feasible critic has not improved for `patience` rounds
@@ -50,6 +51,8 @@ from cmcts.random import stage_seed
 from cmcts.search.pruning import PruningSettings
 from cmcts.tasks.task import Task
 from cmcts.training.dataset import as_batch, concatenate, held_out_figures, held_out_mask
+from cmcts.training.exploration import EPISODES as EXPLORING_EPISODES
+from cmcts.training.exploration import climb
 from cmcts.training.learning import Batch, fit, in_units
 from cmcts.training.multipliers import Measurement, next_multipliers
 from cmcts.training.run_folder import RunFolder
@@ -60,7 +63,7 @@ from cmcts.version import __version__
 EVALUATION_BLOCK = 100  # episodes between two looks at whether an evaluation is still worth finishing
 SCALE_STEPS = 2000  # of random walks that show how large costs are
 # What a seed is for: no episode of one is ever an episode of another, or of an evaluation by command.
-GATHER, EVALUATE, FIT, CONFIRM, SCALE, WALK, WATCH = 1, 2, 3, 4, 5, 6, 7
+GATHER, EVALUATE, FIT, CONFIRM, SCALE, EXPLORE, WALK, WATCH = 1, 2, 3, 4, 5, 6, 7, 8
 
 
 class Reporter(Protocol):
@@ -128,6 +131,8 @@ def _train(trainer: _Trainer, watch: Propose | None) -> Outcome:
     stale = rounds = 0
     for round_ in range(settings.max_rounds):
         trainer.gather(round_, critic)
+        if round_ == 0 and settings.choose_exploration:
+            trainer.choose_exploration()
         critic = trainer.fit(round_)
         before = best_feasible(evaluations)
         # A first critic has seen little, and the next is often feasible as it is.
@@ -172,6 +177,7 @@ class _Trainer:
         self.data: list[Transitions] = []
         self.batches: list[Batch] = []
         self.gathered_until = ""  # why the last search for lambda ended
+        self.multipliers = np.zeros(task.model.cost_count)  # where it did
         self.cost_scale = self._find_cost_scale()
 
     def stage(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -250,6 +256,7 @@ class _Trainer:
                 f"gather {round_} {k}",
                 lambda: self._gather(round_, k, critic, multipliers * unit / scale, file),  # noqa: B023
             )
+            self.multipliers = np.array(record["multipliers"])
             self._add(file)
             costs, errors = np.array(record["cost_means"]) / scale, np.array(record["cost_ses"]) / scale
             past.append(Measurement(multipliers, costs, errors))
@@ -304,6 +311,48 @@ class _Trainer:
             "reward_mean": float(rewards.mean()),
             "cost_means": costs.mean(axis=0).tolist(),
             "cost_ses": [standard_error(costs[:, m]) for m in range(costs.shape[1])],
+        }
+
+    def choose_exploration(self) -> None:
+        """Explore more or less widely from now on, if that pays; an absolute width is the user's own choice.
+
+        Nor is it asked where the planning model may be wrong: what it overlooks is not found by looking elsewhere.
+        """
+        search = self.settings.search
+        if search.exploration is None and self.task.model_is_exact:
+            width = climb(search.relative_exploration, self._penalised_returns)
+            search = dataclasses.replace(search, relative_exploration=width)
+            self.settings = dataclasses.replace(self.settings, search=search)
+
+    def _penalised_returns(self, width: float) -> NDArray[np.float64]:
+        file = f"exploration/{width:g}.safetensors"
+        self.stage(f"explore {width:g}", lambda: self._explore(width, file))
+        arrays = self.run.load(file)
+        return np.asarray(arrays["rewards"] - arrays["costs"] @ self.multipliers)
+
+    def _explore(self, width: float, file: str) -> dict[str, Any]:
+        search = dataclasses.replace(self.settings.search, relative_exploration=width)
+        self.reporter.begin("explore", EXPLORING_EPISODES, round=0, width=width)
+        done, _ = run_episodes(
+            PenalizedMCTS(self.model, self.multipliers, search),
+            self.task.training_world,
+            self.budget,
+            episodes=EXPLORING_EPISODES,
+            seed=self._seed(EXPLORE),
+            iterations=self.settings.iterations,
+            device=self.device,
+            on_steps=lambda _, finished: self.reporter.advance(finished),
+        )
+        self.run.save(file, {"rewards": done.rewards, "costs": done.costs})
+        return {
+            "phase": "explore",
+            "round": 0,
+            "width": width,
+            "multipliers": self.multipliers.tolist(),
+            "episodes": len(done),
+            "steps": int(done.steps.sum()),
+            "reward_mean": float(done.rewards.mean()),
+            "cost_means": done.costs.mean(axis=0).tolist(),
         }
 
     def fit(self, round_: int) -> SafetyCritic:

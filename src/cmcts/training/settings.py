@@ -78,6 +78,8 @@ class TrainingSettings:
     """Go on for so many rounds without a better feasible critic; 0 stops at the first feasible one."""
     evaluation_episodes: int = 400
     """Episodes that judge whether a critic is feasible, and as many others that confirm the choice; 200 or more."""
+    choose_exploration: bool = True
+    """Find out, after the first data, whether the search had better explore half or twice as widely, and so on."""
     untrained: bool = True
     """Also try what prunes by immediate costs alone: a critic that earns less than that is not kept."""
     confirmations: int = 3
