@@ -53,7 +53,9 @@ CHOOSE, CONFIRM = 11, 12
 SAME_PRICE = 1.1  # prices closer than this, as a ratio, are not told apart
 PRICE_RISES = 6  # by PRICE_FACTOR each, to find the frugal end
 PRICE_FACTOR = 4.0
-PRICES_OFF_MODEL = (1.0, 0.75, 0.5, 0.25, 1.5)  # a model that misjudges costs wants another price than the world's
+# A model that misjudges costs wants another price than the world's: some multiples of that, and what lies next to those
+# that were found useful.
+PRICES_OFF_MODEL, NEXT_PRICE = (1.0, 0.75, 0.5, 0.25, 1.5), 1.15
 NEAR = (0.5, 1.0, 2.0)  # of the task's budget: where the curve is to be best
 PLANS_A_STATE = 200  # that its decisions are drawn from, where a state comes up more often
 CONFIRMING_BLOCKS = 4
@@ -340,16 +342,19 @@ class _Generator:
 
     def untried_prices(self, budgets: list[Floats]) -> list[Floats]:
         """The program's prices for these budgets, the task's own first, that no column was tried at."""
+        off_model = not self.task.model_is_exact
         known = [np.array(c.settings.prices) for c in self.tried if c.settings.search == self.search]
-        found: list[Floats] = []
+        wanted: list[Floats] = []
         for budget in sorted(budgets, key=lambda b: bool((b != self.budget).any())):
-            mixed = self.mixture(budget)
-            if mixed is None or not mixed.prices.any():
-                continue
-            for factor in (1.0,) if self.task.model_is_exact else PRICES_OFF_MODEL:
-                price = factor * mixed.prices
-                if not any(close(price, other, SAME_PRICE) for other in known + found):
-                    found.append(price)
+            if (mixed := self.mixture(budget)) is not None:
+                wanted += [factor * mixed.prices for factor in (PRICES_OFF_MODEL if off_model else (1.0,))]
+        if off_model:
+            useful = [np.array(column.prices) for column in self.priced_for(budgets)]
+            wanted += [factor * price for price in useful for factor in (NEXT_PRICE, 1 / NEXT_PRICE)]
+        found: list[Floats] = []
+        for price in wanted:
+            if price.any() and not any(close(price, other, SAME_PRICE) for other in known + found):
+                found.append(price)
         return found
 
     def thinned(self, wanted: list[int]) -> list[int]:
