@@ -13,7 +13,7 @@ import cmcts
 from cmcts import cli, devices
 from cmcts.commands.bench import random_ensemble
 from cmcts.compilation.content import uncompiled
-from cmcts.critic.ensemble import _dense, _dense_in_step
+from cmcts.critic.ensemble import _average, _average_in_step, _dense, _dense_in_step
 from cmcts.errors import InvalidInput
 from cmcts.extras import MissingExtra
 from cmcts.planning import gpu
@@ -107,3 +107,16 @@ def test_the_gpus_way_through_a_layer_gives_the_cpus_sums_to_the_bit():
         sums.append(scratch[1, : TASK.model.action_count])
     np.testing.assert_array_equal(*sums)
     assert np.abs(sums[0]).min() > 0.0
+
+
+def test_members_are_averaged_to_the_same_bits_on_a_gpu():
+    outputs = np.random.default_rng(0).normal(size=(3, 24)).astype(np.float32)
+    found = []
+    for average in (_average, uncompiled(_average_in_step)):
+        scratch, mean, sigma = np.zeros((4, 32), np.float32), *np.zeros((2, 19), np.float32)
+        for member in range(3):
+            scratch[member % 2, :24] = outputs[member]
+            average(scratch, member % 2, member, 3, mean, sigma)
+        found.append((mean, sigma))
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_allclose(found[0][1], outputs[:, :19].std(axis=0), rtol=1e-5)

@@ -191,6 +191,19 @@ def test_what_a_models_function_raises_is_found_on_the_cpu():
         planner.plan_batch(states, budgets, iterations=10, rngs=range(3), device="cuda")
 
 
+def overreaching_step(params, state, action, rng, next_state, costs):
+    costs[0] = 0.0
+    return params.rewards[int(state[0]) + 1000, 0, 0], True
+
+
+@pytest.mark.skipif(is_simulated(), reason="a simulated GPU raises it by itself")
+def test_an_index_out_of_range_in_a_models_function_is_found():
+    planner = PenalizedMCTS(dataclasses.replace(TABLE, step=overreaching_step), 0.0, SEARCH)
+    states, budgets = batch(planner)
+    with pytest.raises(ModelError, match="raised IndexError"):
+        planner.plan_batch(states, budgets, iterations=10, rngs=range(3), device="cuda")
+
+
 def text_step(params, state, action, rng, next_state, costs):
     costs[0] = float(len(str(action)))
     return 1.0, True

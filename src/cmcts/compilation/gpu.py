@@ -11,6 +11,7 @@ With `NUMBA_ENABLE_CUDASIM=1` numba-cuda simulates a GPU, thread by thread in pl
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,7 @@ from functools import cache, partial
 from typing import Any
 
 from cmcts.compilation.content import CONTENTS, ContentType, Function
+from cmcts.compilation.vectors import register_vectors
 from cmcts.devices import is_simulated
 
 MAX_REGISTERS = 128  # leave room for 512 searches on a multiprocessor, and spill next to nothing
@@ -55,6 +57,7 @@ def _register() -> None:
 
         return implementation
 
+    register_vectors()
     for function, other in _ON_GPU.items():
         overload(function, strict=False)(returning(other))
 
@@ -71,38 +74,41 @@ def _forward(name: str) -> None:
 
 
 @cache
-def with_columns(columns: int) -> Function:
-    """A function for kernels: a matrix that is known, when it is compiled, to have so many columns.
+def with_shape(*shape: int) -> Function:
+    """A function for kernels: the same memory as an array whose sizes are known when it is compiled.
 
-    Rows are then found by constants, and loops over them can be unrolled. In a simulation it is the matrix itself.
+    Elements are then found by constants, and loops over them can be unrolled. A first axis of -1 stays as long as
+    it is; else the array may have elements to spare.
     """
     if is_simulated():
-        return lambda matrix: matrix
+        return lambda array: array if shape[0] == -1 else array.ravel()[: math.prod(shape)].reshape(shape)
     from numba.cuda import cgutils, types
     from numba.cuda.extending import intrinsic
     from numba.cuda.np.arrayobj import make_array, populate_array
 
     @intrinsic
-    def fixed(typing_context: Any, matrix: Any) -> Any:
+    def shaped(typing_context: Any, array: Any) -> Any:
+        result = types.Array(array.dtype, len(shape), "C")
+
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            old, new = make_array(matrix)(context, builder, arguments[0]), make_array(matrix)(context, builder)
+            old, new = make_array(array)(context, builder, arguments[0]), make_array(result)(context, builder)
             number = partial(context.get_constant, types.intp)
-            item = context.get_abi_sizeof(context.get_data_type(matrix.dtype))
-            rows = cgutils.unpack_tuple(builder, old.shape)[0]
+            item = context.get_abi_sizeof(context.get_data_type(array.dtype))
+            first = cgutils.unpack_tuple(builder, old.shape)[0]
             populate_array(
                 new,
                 data=old.data,
-                shape=[rows, number(columns)],
-                strides=[number(columns * item), number(item)],
+                shape=[first if size == -1 else number(size) for size in shape],
+                strides=[number(item * math.prod(shape[axis + 1 :])) for axis in range(len(shape))],
                 itemsize=number(item),
                 meminfo=old.meminfo,
                 parent=old.parent,
             )
             return new._getvalue()
 
-        return matrix(matrix), generate
+        return result(array), generate
 
-    return fixed  # type: ignore[no-any-return]
+    return shaped  # type: ignore[no-any-return]
 
 
 def compiled_for_gpu(function: Function, signature: tuple[Any, ...]) -> None:
@@ -138,23 +144,41 @@ class GpuKernel:
 
     def launch(self, blocks: int, threads: int, *arguments: Any) -> None:
         """Run it; returns before it is done, unless it had to be compiled."""
-        with warnings.catch_warnings(), nullcontext() if is_simulated() else _each_operation_rounded():
+        with warnings.catch_warnings(), nullcontext() if is_simulated() else _as_on_the_cpu():
             warnings.simplefilter("ignore")  # that few lanes leave a GPU idle; that integers wrap in a simulation
             self._kernel[blocks, threads](*arguments)
 
 
 @contextmanager
-def _each_operation_rounded() -> Iterator[None]:
-    """Compile so that a product and the sum it goes into stay two operations, each of them rounded, as on the CPU.
+def _as_on_the_cpu() -> Iterator[None]:
+    """Compile so that every operation is rounded and every index is looked at as on the CPU.
 
-    Trees are then the CPU's, node for node, and are searched as fast; numba-cuda has no option for it.
+    A product and the sum it goes into stay two operations: trees are then the CPU's, node for node, and are searched as
+    fast. The library's own indices are never negative and are taken as they are; what users write is checked, and an
+    index out of range ends the search. numba-cuda has no options for either.
     """
     from numba.cuda.cudadrv import nvvm
+    from numba.cuda.np import arrayobj
 
     with _COMPILING:
-        usual = nvvm.compile_ir
-        nvvm.compile_ir = partial(usual, fma=False)
+        compile_ir, fix_index = nvvm.compile_ir, arrayobj.fix_integer_index
+        nvvm.compile_ir = partial(compile_ir, fma=False)
+        arrayobj.fix_integer_index = partial(_index, fix_index)
         try:
             yield
         finally:
-            nvvm.compile_ir = usual
+            nvvm.compile_ir, arrayobj.fix_integer_index = compile_ir, fix_index
+
+
+def _index(usual: Function, context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
+    """An index of an axis of some size, as machine code: `usual` counts negative ones from the end."""
+    from llvmlite.ir import Constant
+    from numba.cuda import cgutils, types
+
+    owner = context.fndesc.modname.partition(".")[0]
+    if owner == "cmcts" and not isinstance(index, Constant):
+        return context.cast(builder, index, kind, types.intp)
+    found = usual(context, builder, kind, index, size)
+    if owner not in ("cmcts", "numba", "numba_cuda"):
+        cgutils.do_boundscheck(context, builder, found, size)
+    return found

@@ -27,12 +27,14 @@ from numpy.typing import ArrayLike, NDArray
 from cmcts.compilation.content import Function, content_type, kernel, python_function
 from cmcts.compilation.gpu import on_gpu
 from cmcts.compilation.travel import fields_of, remade
+from cmcts.compilation.vectors import WIDTH, add_products, put, read
 from cmcts.compilation.verdict import Verdict, first_fault, params_fault
 from cmcts.critic.support import Support
 from cmcts.errors import InvalidInput, expect
 from cmcts.model.interface import Model
 
-LANES, UNROLL = 16, 4  # outputs are padded to whole vectors; so many inputs are taken at a time
+LANES, UNROLL = WIDTH, 4  # outputs are padded to whole vectors; so many inputs are taken at a time
+_NOTHING = (np.float32(0.0),) * LANES
 
 
 class EnsembleParams(NamedTuple):
@@ -67,15 +69,23 @@ def predict_ensemble(params, features, scratch, mean, sigma):
         for layer in range(layers):
             _dense(params, layer, member, scratch, source, layer < layers - 1)
             source = 1 - source
-        # Sums of Q and Q^2 would cancel badly in float32; Welford's update does not.
-        weight = np.float32(1.0) / np.float32(member + 1)
-        for j in range(outputs):
-            delta = scratch[source, j] - mean[j]
-            mean[j] += delta * weight
-            sigma[j] += delta * (scratch[source, j] - mean[j])
-    if params.members > 0:
-        for j in range(outputs):
-            sigma[j] = math.sqrt(sigma[j] / np.float32(params.members))
+        _average(scratch, source, member, params.members, mean, sigma)
+
+
+@register_jitable(_nrt=False, forceinline=True)
+def _average(scratch, source, member, members, mean, sigma):
+    """Count the outputs of one more member; after the last one `sigma` is the standard deviation.
+
+    Sums of Q and Q^2 would cancel badly in float32; Welford's update does not.
+    """
+    weight = np.float32(1.0) / np.float32(member + 1)
+    for j in range(mean.shape[0]):
+        delta = scratch[source, j] - mean[j]
+        mean[j] += delta * weight
+        sigma[j] += delta * (scratch[source, j] - mean[j])
+    if member == members - 1:
+        for j in range(mean.shape[0]):
+            sigma[j] = math.sqrt(sigma[j] / np.float32(members))
 
 
 @register_jitable(_nrt=False, forceinline=True)
@@ -116,37 +126,46 @@ def _dense(params, layer, member, scratch, source, relu):
 def _dense_in_step(params, layer, member, scratch, source, relu):
     """The same sums on a GPU, where 32 searches go through the layer in step: all take every input, zero or not.
 
-    They then read the same weights at the same time, which is one access. Eight sums at a time stay in registers, and
-    four inputs at a time are on their way from memory.
+    They then read the same weights at the same time, which is one access. Sixteen sums at a time stay in registers, and
+    because the way from memory is long, weights are read two inputs before they are needed, and inputs four.
     """
-    x, y = scratch[source], scratch[1 - source]
+    x, y, weights, behind_relu = scratch[source], scratch[1 - source], params.weights, layer > 0
     index = layer * params.members + member
-    bias, weights, base = params.biases[index], params.weights, index * params.rows
-    for j in range(0, params.sizes[layer + 1], 8):
-        y0, y1, y2, y3 = bias[j], bias[j + 1], bias[j + 2], bias[j + 3]
-        y4, y5, y6, y7 = bias[j + 4], bias[j + 5], bias[j + 6], bias[j + 7]
+    for j in range(0, params.sizes[layer + 1], LANES):
+        row = index * params.rows
+        totals = read(params.biases, index, j)
+        x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+        w0, w1 = read(weights, row, j), read(weights, row + 1, j)
         for i in range(0, params.sizes[layer], UNROLL):
-            row = base + i
-            x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
-            w0, w1, w2, w3 = weights[row], weights[row + 1], weights[row + 2], weights[row + 3]
-            y0 = _add_products(y0, x0, x1, x2, x3, w0, w1, w2, w3, j)
-            y1 = _add_products(y1, x0, x1, x2, x3, w0, w1, w2, w3, j + 1)
-            y2 = _add_products(y2, x0, x1, x2, x3, w0, w1, w2, w3, j + 2)
-            y3 = _add_products(y3, x0, x1, x2, x3, w0, w1, w2, w3, j + 3)
-            y4 = _add_products(y4, x0, x1, x2, x3, w0, w1, w2, w3, j + 4)
-            y5 = _add_products(y5, x0, x1, x2, x3, w0, w1, w2, w3, j + 5)
-            y6 = _add_products(y6, x0, x1, x2, x3, w0, w1, w2, w3, j + 6)
-            y7 = _add_products(y7, x0, x1, x2, x3, w0, w1, w2, w3, j + 7)
-        y[j], y[j + 1] = _activated(y0, relu), _activated(y1, relu)
-        y[j + 2], y[j + 3] = _activated(y2, relu), _activated(y3, relu)
-        y[j + 4], y[j + 5] = _activated(y4, relu), _activated(y5, relu)
-        y[j + 6], y[j + 7] = _activated(y6, relu), _activated(y7, relu)
+            a0, a1 = _activated(x0, behind_relu), _activated(x1, behind_relu)
+            a2, a3 = _activated(x2, behind_relu), _activated(x3, behind_relu)
+            x0, x1, x2, x3 = x[i + 4], x[i + 5], x[i + 6], x[i + 7]
+            row += 2
+            v0, v1, w0, w1 = w0, w1, read(weights, row, j), read(weights, row + 1, j)
+            totals = add_products(add_products(totals, a0, v0), a1, v1)
+            row += 2
+            v0, v1, w0, w1 = w0, w1, read(weights, row, j), read(weights, row + 1, j)
+            totals = add_products(add_products(totals, a2, v0), a3, v1)
+        put(totals, y, j)
 
 
-@kernel
-def _add_products(total, x0, x1, x2, x3, w0, w1, w2, w3, j):
-    k = np.uint64(j)  # not below 0, and Numba need not look
-    return (((total + x0 * w0[k]) + x1 * w1[k]) + x2 * w2[k]) + x3 * w3[k]
+@on_gpu(_average)
+def _average_in_step(scratch, source, member, members, mean, sigma):
+    """The same on a GPU, where `mean` and `sigma` are far away: until the last member they are kept in `scratch`."""
+    weight, less = np.float32(1.0) / np.float32(member + 1), np.float32(-1.0)
+    for j in range(0, mean.shape[0], LANES):
+        outputs, means, squares = read(scratch, source, j), _NOTHING, _NOTHING
+        if member > 0:
+            means, squares = read(scratch, 2, j), read(scratch, 3, j)
+        gaps = add_products(outputs, less, means)
+        means = add_products(means, weight, gaps)
+        squares = add_products(squares, gaps, add_products(outputs, less, means))
+        put(means, scratch[2], j)
+        put(squares, scratch[3], j)
+    if member == members - 1:
+        for j in range(mean.shape[0]):
+            mean[j] = scratch[2, j]
+            sigma[j] = math.sqrt(scratch[3, j] / np.float32(members))
 
 
 @kernel
@@ -256,7 +275,7 @@ def ensemble(
     rows, width = max(sizes[:-1]), padded(max(sizes[1:]), LANES)
     total = len(weights) * members * rows
     expect(total < 1 << 24, "fewer than 2^24 rows of weights", total)
-    packed = np.zeros((total + UNROLL - 1, width), np.float32)  # inputs are taken UNROLL at a time
+    packed = np.zeros((total + 2 * UNROLL, width), np.float32)  # a GPU reads ahead
     packed_biases = np.zeros((len(weights) * members, width), np.float32)
     for depth, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         for member in range(members):
@@ -270,7 +289,7 @@ def ensemble(
         sizes[0],
         sizes[-1] // cost_count,
         cost_count,
-        scratch_width=max(rows, width) + UNROLL,
+        scratch_width=padded(max(rows, width), UNROLL) + 2 * UNROLL,
         cost_scale=tuple(cost_scale),
         support=support,
     )

@@ -38,10 +38,10 @@ def note_fault(kind, state, action, value, costs, fault):
 @kernel
 def is_finite(values):
     """Whether a model may be asked about this state, or a critic about these features."""
+    finite = True
     for k in range(values.shape[0]):
-        if not math.isfinite(values[k]):
-            return False
-    return True
+        finite &= math.isfinite(values[k])
+    return finite
 
 
 @entry_point

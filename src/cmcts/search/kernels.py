@@ -15,9 +15,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
 from cmcts.compilation.content import entry_point
 from cmcts.compilation.content import inner_kernel as kernel
+from cmcts.compilation.gpu import on_gpu
 from cmcts.random import below, next_uint64, stratify
 from cmcts.search.faults import (
     ACTION,
@@ -339,6 +341,18 @@ def thrifty_action(model, params, critic, critic_params, state, leaf_depth, time
     return best
 
 
+@register_jitable(_nrt=False, forceinline=True)
+def in_turn(array, rows, turn):
+    """A state of a rollout. On the CPU it is `array`: two of them change places. In a tuple, for numba-cuda's sake."""
+    return (array,)
+
+
+@on_gpu(in_turn)
+def _row_in_turn(array, rows, turn):
+    """On a GPU it is one of two rows: the compiler then knows its size and place, and unrolls all loops over it."""
+    return (rows[turn],)
+
+
 @kernel
 def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, work, rng):
     """SIMULATION. The discounted reward of playing on from `work.state`; its discounted costs go to `work.spent`."""
@@ -346,13 +360,15 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
     for m in range(budget.shape[0]):
         work.spent[m] = 0.0
     # Two buffers take turns as state and next state; `work.state` itself stays, for the next rollout of this leaf.
-    state, next_state = work.rollout_state, work.next_state
-    for k in range(state.shape[0]):
-        state[k] = work.state[k]
+    this, other, rows, turn = work.rollout_state, work.next_state, work.rollout_rows, 0
+    (first,) = in_turn(this, rows, turn)
+    for k in range(first.shape[0]):
+        first[k] = work.state[k]
     action, reward, actions = NO_NODE, 0.0, work.legal.shape[0]
     if not (rules.thrifty_rollout or rules.own_rollout):
         # Uniform rollouts are the longest: a loop of their own, without the tests below, makes them 3 % faster.
         for time in range(rules.horizon - leaf_depth):
+            (state,), (next_state,) = in_turn(this, rows, turn), in_turn(other, rows, 1 - turn)
             count = model.legal_actions(params, state, work.legal)
             if not 0 < count <= actions:
                 note_fault(COUNT, state, 0, count, work.costs, work.fault)
@@ -363,11 +379,13 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
                 break
             reward, terminal = take_step(model, params, state, action, rng, next_state, time, work.spent, work)
             total += work.discounts[time] * reward
-            state, next_state = next_state, state
+            this, other = other, this
+            turn = 1 - turn
             if terminal:
                 break
     else:
         for time in range(rules.horizon - leaf_depth):
+            (state,), (next_state,) = in_turn(this, rows, turn), in_turn(other, rows, 1 - turn)
             if rules.thrifty_rollout:
                 if not is_finite(state):
                     break
@@ -383,12 +401,14 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
                     break
             reward, terminal = take_step(model, params, state, action, rng, next_state, time, work.spent, work)
             total += work.discounts[time] * reward
-            state, next_state = next_state, state
+            this, other = other, this
+            turn = 1 - turn
             if terminal:
                 break
     # Only the last state is looked at: what is not finite mostly stays so, and a look at every step costs 5 % of speed.
-    if not is_finite(state):
-        note_fault(STEP, next_state, action, reward, work.costs, work.fault)
+    (last,), (before,) = in_turn(this, rows, turn), in_turn(other, rows, 1 - turn)
+    if not is_finite(last):
+        note_fault(STEP, before, action, reward, work.costs, work.fault)
     return total
 
 

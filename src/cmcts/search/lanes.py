@@ -2,9 +2,10 @@
 
 A search on the GPU is a *lane*. Its tree lies in one piece in the card's memory, for neighbouring threads are soon at
 different nodes, and a node's row is then read whole. What a search writes to besides (`Workspace`) is the thread's own,
-and what never changes is there once. Sizes and switches are constants of the function that is launched: the compiler
-leaves out what a planner does not use, and a search needs half of the registers. So there is one such function for each
-kind of planner and size of model, written here as text, and found on disk the next time (compilation/gpu.py).
+in shared memory where every step of a rollout writes to it, and what never changes is there once. Sizes and switches
+are constants of the function that is launched: the compiler leaves out what a planner does not use, unrolls loops, and
+a search needs half of the registers. So there is one such function for each kind of planner and size of model, written
+here as text, and found on disk the next time (compilation/gpu.py).
 
 Lanes are cut into launches that fit the card; of a tree only its root comes back, unless it is asked for.
 """
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.compilation.content import uncompiled
-from cmcts.compilation.gpu import GpuKernel, with_columns
+from cmcts.compilation.gpu import GpuKernel, with_shape
 from cmcts.compilation.portable import portable
 from cmcts.devices import is_simulated
 from cmcts.errors import InvalidInput, ModelError
@@ -32,6 +33,8 @@ from cmcts.search.workspace import Memo, Workspace
 
 MEMORY_SHARE = 0.85  # of what is free on the card; threads need some for themselves
 BLOCK = 64  # threads
+HOT = ("legal", "rollout_rows")  # what every step of a rollout writes
+SHARED_MEMORY = 32 << 10  # bytes that a block may take for them; beyond, they are the threads' own
 ITERATIONS_A_LAUNCH = 4096  # so that Ctrl-C is heard in between
 ALIGNMENT = 256  # bytes
 
@@ -46,15 +49,15 @@ class Shared(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """What goes to the GPU and comes back, one row a lane; the roots last, for they only come back."""
+    """What goes to the GPU and comes back, one row a lane: first what only goes, last what only comes back."""
 
     states: NDArray[np.float64]  # [L, S] where each search begins
     budgets: NDArray[np.float64]  # [L, M]
-    multipliers: NDArray[np.float64]  # [L, M]
     doubts: NDArray[np.float64]  # [L, A] of each root, as in the workspace
+    multipliers: NDArray[np.float64]  # [L, M]
     rngs: NDArray[np.uint64]  # [L, 1]
-    faults: NDArray[np.float64]  # [L, 3 + S + M]
     done: NDArray[np.int64]  # [L, 1] simulations
+    faults: NDArray[np.float64]  # [L, 3 + S + M]
     roots: Tree  # [L, 1, ...] the root's rows of each tree
 
 
@@ -81,7 +84,8 @@ class Lanes:
         self._shared = Shared(*(getattr(session.work, name) for name in Shared._fields))
         model, critic, simulated = session.model, session.critic, is_simulated()
         one = self._tree(1)
-        columns = {array.shape[1] for array in one if array.ndim == 2}
+        shapes = {name: (-1, *array.shape[1:]) for name, array in one._asdict().items() if array.ndim == 2}
+        shapes |= {name: getattr(session.work, name).shape for name in HOT}
         namespace = {
             "np": np,
             "Tree": Tree,
@@ -92,7 +96,7 @@ class Lanes:
             "run": uncompiled(kernels.run) if simulated else kernels.run,
             "model": model.uncompiled if simulated else model,
             "critic": critic.uncompiled if simulated else critic,
-            **{f"with_{count}_columns": with_columns(count) for count in columns},
+            **{f"shaped_{name}": with_shape(*shape) for name, shape in shapes.items()},
         }
         self._kernel = GpuKernel(_source(one, session.work, self._rules), namespace, (model, critic))
         self._constants: tuple[Any, ...] = ()  # on the card
@@ -110,8 +114,8 @@ class Lanes:
 
     def _exchange(self) -> Exchange:
         work, size, constraints = self._session.work, self._model.state_size, self._model.cost_count
-        numbers = (np.empty(size), np.empty(constraints), np.empty(constraints))
-        return Exchange(*numbers, work.doubt, np.empty(1, np.uint64), work.fault, np.empty(1, np.int64), self._tree(1))
+        begun = (np.empty(size), np.empty(constraints), work.doubt, np.empty(constraints), np.empty(1, np.uint64))
+        return Exchange(*begun, np.empty(1, np.int64), work.fault, self._tree(1))
 
     def bytes_per_lane(self, iterations: int) -> int:
         """What one search of so many simulations takes of the card's memory."""
@@ -156,9 +160,10 @@ class Lanes:
         host = np.empty(outside, np.uint8)
         ours: Exchange = _carved(host, exchange, lanes)
         ours.states[:], ours.budgets[:], ours.multipliers[:], ours.rngs[:] = states, budgets, multipliers, rngs
-        ours.doubts[:] = [self._session.doubt(state) for state in states]
+        ours.doubts[:] = [self._session.doubt(state) for state in states] if self._session.has_doubts else 0.0
         ours.done[:] = 0
-        _CARD.send(host[: outside - _size(exchange.roots, lanes)], memory)
+        kept, sent = _size(exchange[:3], lanes), _size(exchange[:6], lanes)
+        _CARD.send(host[:sent], memory)
         theirs: Exchange = _carved(memory[:outside], exchange, lanes)
         tree, memo = _carved(memory[outside:], lane, lanes)
         memo = memo._replace(bits=memo.key.view(np.uint64))  # the same memory, as on the CPU
@@ -169,13 +174,15 @@ class Lanes:
         for begin in range(0, iterations, ITERATIONS_A_LAUNCH):
             end = min(begin + ITERATIONS_A_LAUNCH, iterations)
             self._kernel.launch(blocks, BLOCK, begin, end, *self._constants, self._rules, theirs, tree, memo)
+            if begin == 0:
+                host[sent:] = 0  # a first touch of so much memory takes its time, and the GPU is busy
             _CARD.wait()
-        _CARD.fetch(memory, host)
+        _CARD.fetch(memory[kept:outside], host[kept:])
         self._raise_fault(ours, states, budgets, multipliers, rngs, iterations)
         rngs[:] = ours.rngs
         roots = Tree._make(array[:, 0] for array in ours.roots)
-        kept = [self._home(tree, k, int(nodes)) for k, nodes in enumerate(roots.count)] if keep_trees else []
-        return Searched(roots, ours.multipliers, kept)
+        trees = [self._home(tree, k, int(nodes)) for k, nodes in enumerate(roots.count)] if keep_trees else []
+        return Searched(roots, ours.multipliers, trees)
 
     def _home(self, trees: Tree, lane: int, nodes: int) -> Tree:
         """One lane's tree, with as many rows as it has nodes."""
@@ -315,13 +322,26 @@ def _cut(part: Any, lanes: int, memory: Any, begins: Iterator[int]) -> Any:
     return memory[begin : begin + part.nbytes * lanes].view(part.dtype).reshape((lanes, *part.shape))
 
 
+def _short(array: NDArray[Any]) -> np.dtype[Any]:
+    """How a thread's own array is kept: actions and nodes need half the memory that they take on the CPU."""
+    return np.dtype(np.int32 if array.dtype == np.int64 else array.dtype)
+
+
+def _column(array: NDArray[Any]) -> NDArray[Any]:
+    """A thread's part of shared memory, for its size: odd, so that neighbouring threads are at different banks."""
+    return np.empty(array.size | 1, _short(array))
+
+
 def _source(tree: Tree, work: Workspace, rules: Rules) -> str:
     """The function that is launched, for a planner's own sizes and switches; lanes work on rows of the arrays."""
+    shared = {name: _column(getattr(work, name)) for name in HOT}
+    if BLOCK * sum(column.nbytes for column in shared.values()) > SHARED_MEMORY:
+        shared = {}
 
     def row(name: str, array: NDArray[Any]) -> str:
         """A lane's part of an array of trees."""
         whole = f"trees.{name}[lane]"
-        return f"with_{array.shape[1]}_columns({whole})" if array.ndim == 2 else whole
+        return f"shaped_{name}({whole})" if array.ndim == 2 else whole
 
     def room(name: str, array: Any) -> str:
         """A field of the workspace: of all lanes, in the lane's memory, or the thread's own."""
@@ -331,8 +351,13 @@ def _source(tree: Tree, work: Workspace, rules: Rules) -> str:
             return f"Memo({', '.join(f'memo.{part}[lane]' for part in Memo._fields)})"
         if name in ("fault", "doubt"):
             return f"exchange.{name}s[lane]"
-        short = np.int32 if array.dtype == np.int64 else array.dtype  # actions and nodes: half the memory will do
-        return f"cuda.local.array({array.shape}, np.{np.dtype(short)})"
+        aligned = "" if is_simulated() else ", alignment=16"  # a critic reads its scratch memory in fours
+        return name if name in shared else f"cuda.local.array({array.shape}, np.{_short(array)}{aligned})"
+
+    def share(name: str, column: NDArray[Any]) -> str:
+        """A thread's part of an array that all threads of its block have near at hand."""
+        whole = f"cuda.shared.array(({BLOCK}, {column.size}), np.{column.dtype})"
+        return f"{name} = shaped_{name}({whole}[cuda.threadIdx.x])"
 
     def setting(name: str, value: Any) -> str:
         """A rule; what is on, off or nothing is a constant."""
@@ -352,9 +377,12 @@ def entry(begin, end, params, critic_params, shared, rules, exchange, trees, mem
     lane = cuda.grid(1)
     if lane < exchange.states.shape[0]:
         tree = Tree({", ".join(row(name, array) for name, array in arrays.items())})
+        {newline.join(share(name, column) for name, column in shared.items())}
         work = Workspace({", ".join(map(room, Workspace._fields, work))})
         own = Rules({", ".join(map(setting, Rules._fields, rules))})
-        rng, budget, multipliers = exchange.rngs[lane], exchange.budgets[lane], exchange.multipliers[lane]
+        budget, multipliers = exchange.budgets[lane], exchange.multipliers[lane]
+        rng = cuda.local.array(1, np.uint64)
+        rng[0] = exchange.rngs[lane, 0]
         if begin == 0:
             plant(tree, exchange.states[lane], own, work, rng)
             for slot in range(work.memo.used.shape[0]):
@@ -362,5 +390,6 @@ def entry(begin, end, params, critic_params, shared, rules, exchange, trees, mem
         if work.fault[0] == 0.0 and exchange.done[lane, 0] == begin:  # what has failed stays as it is
             run(model, params, critic, critic_params, tree, budget, multipliers, own, work, rng, begin, end)
             exchange.done[lane, 0] = end
+        exchange.rngs[lane, 0] = rng[0]
         {newline.join(copied(name, array) for name, array in arrays.items())}
 """

@@ -130,10 +130,16 @@ class SearchSession:
             _plant(self.tree, state, self.rules, self.work, rng)
         self._set(budget, multipliers, rng)
 
+    @property
+    def has_doubts(self) -> bool:
+        """Whether the critic knows where it has data."""
+        return self.rules.use_critic and self.critic.support is not None
+
     def doubt(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
         """[A] what is added to sigma if `state` is the root."""
-        if not self.rules.use_critic or self.critic.support is None:
+        if not self.has_doubts:
             return np.zeros(self.model.action_count)
+        assert self.critic.support is not None
         return np.asarray(self.critic.support.doubt(self.model.feature_vector(state)))
 
     def resume_at(

@@ -130,10 +130,8 @@ def find_child(tree, node, action, state, terminal):
     child = tree.first_child[node, action]
     while child != NO_NODE:
         same = tree.terminal[child] == terminal
-        for k in range(state.shape[0]):
-            if tree.states[child, k] != state[k]:
-                same = False
-                break
+        for k in range(state.shape[0]):  # to the end: numbers that wait for no branch are compared at once
+            same &= tree.states[child, k] == state[k]
         if same:
             return child
         child = tree.next_sibling[child]

@@ -75,6 +75,7 @@ class Workspace(NamedTuple):
     state: NDArray[np.float64]  # [S] of the leaf, after `select`
     next_state: NDArray[np.float64]  # [S]
     rollout_state: NDArray[np.float64]  # [S]
+    rollout_rows: NDArray[np.float64]  # [2, S] these two on a GPU
     sample_state: NDArray[np.float64]  # [S] next states that only their costs are wanted of
     costs: NDArray[np.float64]  # [M]
     path_costs: NDArray[np.float64]  # [M] C_path of the leaf, after `select`
@@ -121,6 +122,7 @@ def workspace(
         state=np.zeros(s),
         next_state=np.zeros(s),
         rollout_state=np.zeros(s),
+        rollout_rows=np.zeros((2, s)),
         sample_state=np.zeros(s),
         costs=np.zeros(m),
         path_costs=np.zeros(m),
