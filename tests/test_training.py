@@ -108,7 +108,7 @@ def test_a_training_begins_with_walks_and_keeps_where_its_data_lies(finished):
 def test_tolerances_below_the_critics_own_error_are_not_tried(tmp_path):
     settings = small_settings(tolerances=(0.05, 0.02, 0.1))
     run = begin(tmp_path / "run", settings)
-    trainer = loop._Trainer(TASK, settings, run, Silence(), "cpu")
+    trainer = loop._Trainer(TASK, settings, run, Silence(), "cpu", None)
     for round_, (error, tried) in enumerate([(0.01, (0.05, 0.02, 0.1)), (0.03, (0.05, 0.1)), (0.5, (0.1,))]):
         run.finish(f"fit {round_}", {"error": error})
         assert trainer.tolerances(round_) == tried

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from numpy.typing import ArrayLike
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from cmcts.devices import Device, validate_device
+from cmcts.commands.watching import RayAddress, executor_for
+from cmcts.devices import Device
 from cmcts.errors import InvalidInput
 from cmcts.extras import require_extra
 from cmcts.json_settings import flat
@@ -23,6 +24,7 @@ from cmcts.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from cmcts.critic.bundle import Bundle
+    from cmcts.executors import Executor
     from cmcts.tasks.task import Task
     from cmcts.training.loop import Outcome
     from cmcts.training.run_folder import RunFolder
@@ -52,6 +54,10 @@ class Train:
     """The paper's own method and hyperparameters: SARSA, no floor, the first feasible critic."""
     device: Device = "cpu"
     """Where it is planned: on all cores, on a GPU, or (auto) on the GPU if there is one and a batch is worth it."""
+    ray: RayAddress = None
+    """Play and fit on a Ray cluster: one that is started here (local), one that runs (auto, or its address)."""
+    json: Annotated[bool, FlagCreatePairsOff] = False
+    """Progress as lines of JSON on standard error."""
     settings: Annotated[TrainingSettings, arg(name="")] = field(default_factory=TrainingSettings)
     """All that the training depends on besides the task and its budget."""
 
@@ -66,12 +72,11 @@ class Train:
     def run(self) -> int:
         """Train; 0 if a feasible critic was found, else 1."""
         require_extra("train", "cmcts train")
-        validate_device(self.device)
         from cmcts.commands.planner_options import load_task
-        from cmcts.training.loop import train
         from cmcts.training.run_folder import RunFolder
-        from cmcts.training.settings import run_config, settings_from_config, task_from_config
+        from cmcts.training.settings import settings_from_config, task_from_config
 
+        folder = None
         if self.resume is not None:
             self._refuse_other_options()
             folder = RunFolder.open(self.resume)
@@ -97,15 +102,33 @@ class Train:
             if self.budget is not None:
                 task = dataclasses.replace(task, budget=self.budget)
             settings = self.settings
-            path = self.out or Path("runs") / f"{task.name}-{settings.seed}"
-            config = run_config(task, settings) | ({"watch": self._watched()} if self.watch else {})
-            folder = RunFolder.create(path, config)
-        from cmcts.commands.progress import TrainingProgress
+        # A cluster that cannot be joined leaves no folder behind.
+        with executor_for(self.ray, self.device, as_json=self.json) as executor:
+            return self._train(task, settings, folder or self._new_folder(task, settings), executor, watch)
 
-        progress = TrainingProgress(task, settings)
+    def _new_folder(self, task: Task, settings: TrainingSettings) -> RunFolder:
+        from cmcts.training.run_folder import RunFolder
+        from cmcts.training.settings import run_config
+
+        path = self.out or Path("runs") / f"{task.name}-{settings.seed}"
+        config = run_config(task, settings) | ({"watch": self._watched()} if self.watch else {})
+        return RunFolder.create(path, config)
+
+    def _train(
+        self,
+        task: Task,
+        settings: TrainingSettings,
+        folder: RunFolder,
+        executor: Executor | None,
+        watch: Callable[[ArrayLike], int] | None,
+    ) -> int:
+        from cmcts.commands.progress import TrainingEvents, TrainingProgress
+        from cmcts.training.loop import train
+
+        progress = TrainingEvents() if self.json else TrainingProgress(task, settings, executor)
         with progress.bar:
             try:
-                outcome = train(task, settings, folder, progress, device=self.device, watch=watch)
+                outcome = train(task, settings, folder, progress, device=self.device, executor=executor, watch=watch)
             except KeyboardInterrupt:
                 task_file = f"{task.source} " if task.source else ""
                 policy = f" --watch {self.watch}" if self.watch else ""
@@ -123,7 +146,7 @@ class Train:
     def _refuse_other_options(self) -> None:
         given, usual = flat(self), flat(Train.with_defaults(self.task, paper=False))
         for name in given:
-            if name not in ("task", "resume", "device", "watch") and given[name] != usual[name]:
+            if name not in ("task", "resume", "device", "ray", "json", "watch") and given[name] != usual[name]:
                 option = name.removeprefix("settings.").replace("_", "-")
                 raise InvalidInput(f"expected --resume alone: a run keeps its settings; got {option} as well")
 

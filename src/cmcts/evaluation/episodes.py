@@ -238,14 +238,15 @@ def run_episodes(
     device: Device = "cpu",
     lockstep: int | None = None,
     random_actions: float = 0.0,
-    plans_a_state: int | None = None,
+    plans_a_state: int | Recall | None = None,
     on_steps: Callable[[int, int], None] | None = None,
 ) -> tuple[Episodes, Transitions]:
     """Run episodes number `first_episode` ... of `seed`; `on_steps(decisions, finished)` hears of progress.
 
     `random_actions` is the share of steps that take a random legal action instead, for gathering data. `device` says
     where it is planned, as in `Planner.plan_batch`, and `lockstep` how many episodes go side by side. With
-    `plans_a_state`, a state that comes up more often is decided on by one of so many plans (recall.py).
+    `plans_a_state`, a state that comes up more often is decided on by one of so many plans (recall.py); what was
+    planned before is there if it is a `Recall`.
     """
     validate_device(device)
     if device != "cpu":
@@ -257,7 +258,7 @@ def run_episodes(
     budgets = planner.model.validate_costs(budget, "budget")
     decide: Callable[[Sequence[Agent], Floats, int | None, Device], list[Decision]] = act_together
     if plans_a_state is not None:
-        decide = Recall(plans_a_state, stage_seed(seed, first_episode)).act_together
+        decide = remembering(plans_a_state, seed, first_episode).act_together
     recorders: list[_Episode] = []
     for begin in range(0, episodes, lockstep):
         worlds = _one_by_one(make_world)
@@ -278,6 +279,11 @@ def run_episodes(
         for episode in block:
             episode.world.close()
     return _episodes(budgets, recorders), _transitions(planner, recorders)
+
+
+def remembering(plans: int | Recall, seed: int, first_episode: int) -> Recall:
+    """A memory for the plans of these episodes, which parts of them can share."""
+    return plans if isinstance(plans, Recall) else Recall(plans, stage_seed(seed, first_episode))
 
 
 def _one_by_one(make_world: Callable[[], Any]) -> Iterator[gym.Env[Any, Any]]:

@@ -32,9 +32,11 @@ from numpy.typing import NDArray
 from cmcts.critic.columns import Column, ColumnSettings, Sample
 from cmcts.critic.ensemble import SafetyCritic
 from cmcts.devices import Device
-from cmcts.evaluation.episodes import Episodes, run_episodes
+from cmcts.evaluation.blocks import episodes_on
+from cmcts.evaluation.episodes import Episodes
 from cmcts.evaluation.statistics import standard_error
 from cmcts.exact.column_generation import InfeasibleBudget
+from cmcts.executors import Executor
 from cmcts.frontier.frontier import planner_of
 from cmcts.frontier.ladder import close, distinct, ladder
 from cmcts.frontier.mixture import CONFIDENCE, Limits, Mixed, best_mixture
@@ -51,7 +53,9 @@ CHOOSE, CONFIRM = 11, 12
 SAME_PRICE = 1.1  # prices closer than this, as a ratio, are not told apart
 PRICE_RISES = 6  # by PRICE_FACTOR each, to find the frugal end
 PRICE_FACTOR = 4.0
-PRICES_OFF_MODEL = (1.0, 0.75, 0.5, 0.25, 1.5)  # a model that misjudges costs wants another price than the world's
+# A model that misjudges costs wants another price than the world's: some multiples of that, and what lies next to those
+# that were found useful.
+PRICES_OFF_MODEL, NEXT_PRICE = (1.0, 0.75, 0.5, 0.25, 1.5), 1.15
 NEAR = (0.5, 1.0, 2.0)  # of the task's budget: where the curve is to be best
 PLANS_A_STATE = 200  # that its decisions are drawn from, where a state comes up more often
 CONFIRMING_BLOCKS = 4
@@ -111,9 +115,13 @@ def generate(
     cost_scale: Floats,
     recorder: Recorder,
     device: Device = "cpu",
+    executor: Executor | None = None,
 ) -> tuple[Column, ...]:
-    """The columns of a frontier for `task`, found and confirmed in its training world; `device` says where planned."""
-    return _Generator(task, settings, seed, guard, cost_scale, recorder, device).run()
+    """The columns of a frontier for `task`, found and confirmed in its training world.
+
+    `device` says where it is planned, and the `executor` plays the episodes if there is one.
+    """
+    return _Generator(task, settings, seed, guard, cost_scale, recorder, device, executor).run()
 
 
 class _Generator:
@@ -126,9 +134,11 @@ class _Generator:
         cost_scale: Floats,
         recorder: Recorder,
         device: Device,
+        executor: Executor | None,
     ) -> None:
         self.task, self.settings, self.seed, self.guard, self.recorder = task, settings, seed, guard, recorder
         self.device: Device = device
+        self.executor = executor
         self.scale = cost_scale
         self.budget = np.asarray(task.budget)
         self.search = replace(task.search, iterations=settings.search_factors[0] * task.search.iterations)
@@ -201,7 +211,8 @@ class _Generator:
         def compute() -> dict[str, Any]:
             planner = planner_of(column, self.task.model, critic, self.scale.tolist())
             self.recorder.begin(phase, episodes, column=k, policy=column.name)
-            done, _ = run_episodes(
+            done, _ = episodes_on(
+                self.executor,
                 planner,
                 self.task.training_world,
                 column.budget or self.budget,
@@ -331,16 +342,19 @@ class _Generator:
 
     def untried_prices(self, budgets: list[Floats]) -> list[Floats]:
         """The program's prices for these budgets, the task's own first, that no column was tried at."""
+        off_model = not self.task.model_is_exact
         known = [np.array(c.settings.prices) for c in self.tried if c.settings.search == self.search]
-        found: list[Floats] = []
+        wanted: list[Floats] = []
         for budget in sorted(budgets, key=lambda b: bool((b != self.budget).any())):
-            mixed = self.mixture(budget)
-            if mixed is None or not mixed.prices.any():
-                continue
-            for factor in (1.0,) if self.task.model_is_exact else PRICES_OFF_MODEL:
-                price = factor * mixed.prices
-                if not any(close(price, other, SAME_PRICE) for other in known + found):
-                    found.append(price)
+            if (mixed := self.mixture(budget)) is not None:
+                wanted += [factor * mixed.prices for factor in (PRICES_OFF_MODEL if off_model else (1.0,))]
+        if off_model:
+            useful = [np.array(column.prices) for column in self.priced_for(budgets)]
+            wanted += [factor * price for price in useful for factor in (NEXT_PRICE, 1 / NEXT_PRICE)]
+        found: list[Floats] = []
+        for price in wanted:
+            if price.any() and not any(close(price, other, SAME_PRICE) for other in known + found):
+                found.append(price)
         return found
 
     def thinned(self, wanted: list[int]) -> list[int]:

@@ -7,6 +7,7 @@ multipliers.py  the search for lambda while data is gathered
 exploration.py  how widely the search explores
 dataset.py      from transitions to what the learner sees
 learning.py     temporal differences for the ensemble
+fitting.py      a fit as a unit of work, for executors
 surrogate.py    a slow world, learnt from its own steps
 selection.py    which critic is kept
 run_folder.py   a training that can be killed at any moment and resumed

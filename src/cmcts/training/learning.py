@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -158,6 +159,23 @@ def make_optimiser(rate: float, steps: int) -> optax.GradientTransformation:
 
 
 CHUNK = 250  # gradient steps between two reports of progress
+THREADS = "2"
+
+
+@cache
+def start_jax() -> None:
+    """Let JAX begin with a fixed number of threads: on one core XLA sums in another order than on several.
+
+    It takes the number from the environment, when it first looks for devices.
+    """
+    before = os.environ.get("NPROC")
+    os.environ["NPROC"] = THREADS
+    try:
+        jax.devices()
+    finally:
+        del os.environ["NPROC"]
+        if before is not None:
+            os.environ["NPROC"] = before
 
 
 def fit(
@@ -169,6 +187,7 @@ def fit(
     on_chunk: Any = None,
 ) -> tuple[Arrays, float]:
     """Fit a fresh ensemble; returns its arrays and the last training loss."""
+    start_jax()
     rows, features = data.features.shape
     cost_count = data.costs.shape[-1]
     # Padding to a power of two keeps the compiled update while the data grows. How much of it is real must then be an

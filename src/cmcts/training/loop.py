@@ -41,9 +41,11 @@ from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.critic.identity import code_digests, model_digest
 from cmcts.critic.weights import from_arrays, to_arrays
 from cmcts.devices import Device, validate_device
-from cmcts.evaluation.episodes import Episodes, Transitions, run_episodes
+from cmcts.evaluation.blocks import episodes_on
+from cmcts.evaluation.episodes import Episodes, Transitions
 from cmcts.evaluation.statistics import standard_error
 from cmcts.evaluation.walks import Propose, rollout_policy, walk
+from cmcts.executors import Executor
 from cmcts.frontier.generation import Guard, generate
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CMCTS, PenalizedMCTS
@@ -53,7 +55,8 @@ from cmcts.tasks.task import Task
 from cmcts.training.dataset import as_batch, concatenate, held_out_figures, held_out_mask
 from cmcts.training.exploration import EPISODES as EXPLORING_EPISODES
 from cmcts.training.exploration import climb
-from cmcts.training.learning import Batch, fit, in_units
+from cmcts.training.fitting import fit_on
+from cmcts.training.learning import Batch, in_units
 from cmcts.training.multipliers import Measurement, next_multipliers
 from cmcts.training.run_folder import RunFolder
 from cmcts.training.selection import best_feasible, confirmed, does_not_pay, hopeless, is_feasible
@@ -63,7 +66,7 @@ from cmcts.version import __version__
 EVALUATION_BLOCK = 100  # episodes between two looks at whether an evaluation is still worth finishing
 SCALE_STEPS = 2000  # of random walks that show how large costs are
 # What a seed is for: no episode of one is ever an episode of another, or of an evaluation by command.
-GATHER, EVALUATE, FIT, CONFIRM, SCALE, EXPLORE, WALK, WATCH = 1, 2, 3, 4, 5, 6, 7, 8
+GATHER, EVALUATE, FIT, CONFIRM, SCALE, WALK, WATCH, EXPLORE = range(1, 9)
 
 
 class Reporter(Protocol):
@@ -111,16 +114,19 @@ def train(
     reporter: Reporter | None = None,
     *,
     device: Device = "cpu",
+    executor: Executor | None = None,
     watch: Propose | None = None,
 ) -> Outcome:
     """Train a critic for `task` in the run folder `run`; leaves the bundle there if a feasible critic was found.
 
     `device` says where it is planned, as in `Planner.plan_batch`; the critic is fitted where JAX finds its devices.
-    `watch` is a policy that a `SafetyMonitor` is to watch: the critic learns from its steps as well.
+    Episodes and fits are done by the `executor`, if there is one, with the same result. `watch` is a policy that a
+    `SafetyMonitor` is to watch: the critic learns from its steps as well.
     """
-    validate_device(device)
+    if executor is None:
+        validate_device(device)
     with run.in_use():
-        return _train(_Trainer(task, settings, run, reporter or Silence(), device), watch)
+        return _train(_Trainer(task, settings, run, reporter or Silence(), device, executor), watch)
 
 
 def _train(trainer: _Trainer, watch: Propose | None) -> Outcome:
@@ -168,10 +174,17 @@ class _Trainer:
     """The stages. Each is done once: a resumed run reads what the earlier one wrote."""
 
     def __init__(
-        self, task: Task, settings: TrainingSettings, run: RunFolder, reporter: Reporter, device: Device
+        self,
+        task: Task,
+        settings: TrainingSettings,
+        run: RunFolder,
+        reporter: Reporter,
+        device: Device,
+        executor: Executor | None,
     ) -> None:
         self.task, self.settings, self.run, self.reporter = task, settings, run, reporter
         self.device: Device = device
+        self.executor = executor
         self.model = task.model
         self.budget = task.model.validate_costs(task.budget, "budget")
         self.data: list[Transitions] = []
@@ -280,7 +293,8 @@ class _Trainer:
         seed = self._seed(GATHER, round_, k)
         self.reporter.begin("gather", settings.steps_per_multiplier, multipliers=multipliers.tolist(), round=round_)
         while sum(map(len, parts)) < settings.steps_per_multiplier:
-            done, steps = run_episodes(
+            done, steps = episodes_on(
+                self.executor,
                 planner,
                 self.task.training_world,
                 self.budget,
@@ -333,7 +347,8 @@ class _Trainer:
     def _explore(self, width: float, file: str) -> dict[str, Any]:
         search = dataclasses.replace(self.settings.search, relative_exploration=width)
         self.reporter.begin("explore", EXPLORING_EPISODES, round=0, width=width)
-        done, _ = run_episodes(
+        done, _ = episodes_on(
+            self.executor,
             PenalizedMCTS(self.model, self.multipliers, search),
             self.task.training_world,
             self.budget,
@@ -393,7 +408,8 @@ class _Trainer:
             done = steps
 
         discounts = self.settings.search.discounts_of_costs(self.model.cost_count)
-        arrays, loss = fit(training, settings, self.model.action_count, discounts, seed, on_chunk)
+        actions = self.model.action_count
+        arrays, loss = fit_on(self.executor, training, settings, actions, discounts, seed, on_chunk)
         arrays = in_units(arrays, self.cost_scale)
         self.run.save(file, to_arrays(arrays))
         if settings.support:
@@ -458,7 +474,8 @@ class _Trainer:
         parts: list[Episodes] = []
         fingerprint, twin = "", None
         while (done := sum(map(len, parts))) < settings.evaluation_episodes:
-            episodes, _ = run_episodes(
+            episodes, _ = episodes_on(
+                self.executor,
                 planner,
                 self.task.training_world,
                 self.budget,
@@ -505,7 +522,8 @@ class _Trainer:
             guard = Guard(self._critic(best["round"]), self._pruning(best), self.settings.search)
         # The training's own search and pruning, which need not be the task's.
         task = dataclasses.replace(self.task, search=self.settings.search, pruning=self.settings.pruning)
-        return generate(task, self.settings.frontier, self.settings.seed, guard, self.cost_scale, self, self.device)
+        frontier, seed = self.settings.frontier, self.settings.seed
+        return generate(task, frontier, seed, guard, self.cost_scale, self, self.device, self.executor)
 
     def save(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """For the frontier's stages: write arrays to a file of the run."""
