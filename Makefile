@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two processes for two cores. A file stays in one of them, for its fixtures; tests/conftest.py says which go first.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: bundles demo test test-slow test-extras test-gpu test-gpu-simulator test-ray test-nojit check bench images docs docs-serve clean
+.PHONY: bundles demo test test-slow test-extras test-gpu test-gpu-simulator test-ray test-nojit check bench images docs docs-serve clean attack
 .DELETE_ON_ERROR:
 
 .venv/installed: pyproject.toml constraints.txt
@@ -60,6 +60,9 @@ check: .venv/installed  ## style, types, and who leans on whom
 
 bench: .venv/installed  ## simulations per second, compile time, memory
 	$(BIN)/cmcts bench
+
+attack: .venv/installed  ## kills, damage, garbage and a million decisions; hours, resumable; writes docs/reliability.md
+	$(BIN)/python benchmarks/attack $(ATTACK)
 
 images: .venv/browser  ## the pictures in the docs
 	for script in docs/images/*.py; do $(BIN)/python $$script || exit 1; done

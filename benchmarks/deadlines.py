@@ -1,7 +1,8 @@
 """Does a planner decide on time? `python benchmarks/deadlines.py`, on an idle core.
 
-Decisions of 20 ms each in states along real episodes of RockSample(11,11), and how many returned within 25 ms; then, in
-a fresh process with a warm cache, the time of import, loading a bundle and the first decision.
+Decisions of 20 ms each in states along real episodes of RockSample(11,11), and how many returned within 25 ms, with
+`--hogs N` beside so many processes that never rest; then, in a fresh process with a warm cache, the time of import,
+loading a bundle and the first decision.
 """
 
 from __future__ import annotations
@@ -35,8 +36,20 @@ def main() -> None:
     parser.add_argument("--decisions", type=int, default=2000)
     parser.add_argument("--seconds", type=float, default=0.02, help="limit of a decision")
     parser.add_argument("--late", type=float, default=0.025, help="what counts as late")
+    parser.add_argument("--hogs", type=int, default=0, help="busy processes beside it")
     options = parser.parse_args()
 
+    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(options.hogs)]
+    try:
+        decide(options)
+    finally:
+        for hog in hogs:
+            hog.kill()
+    start_afresh(options)
+
+
+def decide(options: argparse.Namespace) -> None:
+    """How many decisions of a warm planner are late."""
     planner, task = cmcts.CMCTS.load(options.task), cmcts.make(options.task)
     planner.warm_up()
     gc.freeze()  # what was imported and compiled is not searched for garbage again
@@ -63,6 +76,10 @@ def main() -> None:
     print("ms: " + ", ".join(f"{q} % {np.percentile(times, q):.2f}" for q in (50, 99, 99.9, 100)))
     waited = int(((times - cpu > 2.0) & (times > late)).sum())
     print(f"of {int((times > late).sum())} late ones, {waited} had waited more than 2 ms for the core")
+
+
+def start_afresh(options: argparse.Namespace) -> None:
+    """How long a new process takes to its first decision."""
     code = FIRST.format(task=options.task)
     for _ in range(3):
         output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -161,8 +161,11 @@ def gridworld_policies() -> dict[str, Policy]:
     except ImportError:
         print("Stable-Baselines3 is not installed: no PPO", file=sys.stderr)
         return policies
+    import torch
+
+    torch.set_num_threads(1)
     learner = PPO("MlpPolicy", task.training_world(), seed=0, verbose=0, device="cpu", n_steps=512)
-    learner.learn(100_000)
+    learner.learn(40_000)
     return {**policies, "PPO": lambda state: int(learner.predict(state, deterministic=True)[0])}
 
 

@@ -16,7 +16,7 @@ import cmcts
 from cmcts.cli import main
 from cmcts.errors import InvalidInput
 from cmcts.files import read_plain, remove_parts, write_atomically
-from cmcts.training.run_folder import HISTORY, RunFolder
+from cmcts.training.run_folder import CONFIG, HISTORY, RunFolder
 
 
 @pytest.fixture
@@ -61,10 +61,22 @@ def test_a_flipped_bit_is_found_before_it_is_trained_on(run):
             folder.load("data/one.safetensors")
 
 
+def test_a_flipped_bit_in_history_or_configuration_is_found(run):
+    for name, said, message in ((HISTORY, b'"value": 1', "line 1 of .* is damaged"), (CONFIG, b'"t"', "is damaged")):
+        path = run.path / name
+        content = path.read_bytes()
+        assert content.count(said) == 1
+        path.write_bytes(content.replace(said, said[:-1] + bytes([said[-1] ^ 2])))
+        with pytest.raises(InvalidInput, match=message if name == HISTORY else "expected a run folder"):
+            RunFolder.open(run.path)
+        path.write_bytes(content)
+    assert RunFolder.open(run.path).history == run.history
+
+
 def test_a_run_of_before_digests_still_loads(run):
     history = run.path / HISTORY
     record = json.loads(history.read_text())
-    del record["files"]
+    del record["files"], record["check"]
     history.write_text(json.dumps(record) + "\n")
     assert len(RunFolder.open(run.path).load("data/one.safetensors")["numbers"]) == 4
 

@@ -132,9 +132,20 @@ def test_a_critic_of_another_task_is_refused(folder):
 
 
 def change(folder, **fields):
+    """As somebody would who means it, and removes the digest of what stood there."""
     path = folder / bundles.BUNDLE_FILE
     raw = json.loads(path.read_text()) | fields
+    raw.pop("check", None)
     path.write_text(json.dumps(raw))
+
+
+def test_a_flipped_bit_in_a_description_is_found(folder):
+    path = folder / bundles.BUNDLE_FILE
+    content = path.read_bytes()
+    assert content.count(b'"tolerance": 0.02') == 1
+    path.write_bytes(content.replace(b'"tolerance": 0.02', b'"tolerance": 0.03'))
+    with pytest.raises(InvalidInput, match=r"bundle\.json is damaged: it is not what was written"):
+        bundles.load(folder)
 
 
 @pytest.mark.parametrize(

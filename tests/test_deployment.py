@@ -113,3 +113,15 @@ def test_warming_up_leaves_nothing_to_allocate():
     assert content(planner.plan([1.0, 1.0], 1.0, iterations=200, rng=3)) == fresh
     planner.plan([1.0, 1.0], 1.0, seconds=0.001)
     assert sorted(addresses(session.tree) for session in planner._idle) == sorted(trees)
+
+
+def test_what_was_missed_is_left_as_a_margin_and_forgotten_slowly():
+    assert planning.next_margin(0.0, -0.001, 0.02) == 0.0
+    assert planning.next_margin(0.0, 0.0005, 0.02) == 0.0, "a look at the clock too late is no lateness"
+    assert planning.next_margin(0.0, 0.004, 0.02) == 0.004
+    assert planning.next_margin(0.002, 0.002, 0.02) == 0.004
+    assert planning.next_margin(0.004, 0.1, 0.02) == 0.005, "a quarter of the limit, at most"
+    margin = 0.004
+    for _ in range(35):
+        margin = planning.next_margin(margin, -0.01, 0.02)
+    assert 0.0019 < margin < 0.002

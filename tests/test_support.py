@@ -9,10 +9,12 @@ import pytest
 
 from cmcts.critic.support import LEAST_VISITS, MARGIN, Support, find_support, from_arrays, to_arrays
 from cmcts.errors import InvalidInput
+from cmcts.evaluation.walks import walk
 from cmcts.planning.agent import Agent
 from cmcts.planning.planners import CMCTS
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
+from cmcts.tasks.registry import make
 from models import TableParams, lookup_critic, table_model
 
 FEW, ENOUGH = LEAST_VISITS - 1, LEAST_VISITS
@@ -143,3 +145,21 @@ def test_a_reused_tree_doubts_its_new_root():
     second = agent.act([0.0, 1.0])
     assert second.tree_size > 1 and second.critic_sigma[:, 0].tolist() == [0.0, 1.0]
     assert second.action == 0
+
+
+def test_a_map_of_which_half_is_withheld_is_doubted_there():
+    """Safe Gridworld, with no data from its right half: all of that is flagged, and hardly anything on the left."""
+    task = make("safe-gridworld")
+    steps = walk(task.model, task.training_world, 0, 14_000)
+    seen = steps.states[:, 0] < 4
+    features = np.stack([task.model.feature_vector(state) for state in steps.states[seen]])
+    actions, held_out = steps.actions[seen], (np.cumsum(steps.last) % 10 == 0)[seen]
+    found = find_support(features, actions, held_out, task.model.action_count, seed=0)
+    squares = [(x, y) for x in range(8) for y in range(8) if (x, y) != (7, 7)]
+    doubts = {square: found.doubt(task.model.feature_vector(square)) for square in squares}
+    withheld = [doubts[square][task.model.legal(square)].all() for square in squares if square[0] >= 4]
+    assert np.mean(withheld) >= 0.95
+    tried = zip(steps.states[seen][held_out], actions[held_out], strict=True)
+    assert np.mean([doubts[tuple(state)][action] for state, action in tried]) <= 0.03
+    known = [doubts[square][task.model.legal(square)].any() for square in squares if square[0] < 4]
+    assert np.mean(known) <= 0.03

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,6 +44,26 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refused(constant: str) -> Any:
     raise InvalidInput(f"expected finite numbers, got {constant}")
+
+
+def sealed(values: dict[str, Any]) -> dict[str, Any]:
+    """The same with a digest of it all, by which a bit that flips is found. It keeps nobody from writing another."""
+    return {**values, "check": _digest(values)}
+
+
+def unsealed(values: Any, name: str) -> Any:
+    """What was sealed, if it is still what it was; what was never sealed is taken as it is."""
+    if not isinstance(values, dict) or "check" not in values:
+        return values
+    content = {key: value for key, value in values.items() if key != "check"}
+    if values["check"] != _digest(content):
+        raise InvalidInput(f"{name} is damaged: it is not what was written (whoever changes it removes its 'check')")
+    return content
+
+
+def _digest(values: dict[str, Any]) -> str:
+    text = json.dumps(values, sort_keys=True, default=asdict)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def flat(settings: Any, prefix: str = "") -> dict[str, Any]:

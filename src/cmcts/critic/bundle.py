@@ -256,14 +256,16 @@ def save(bundle: Bundle, folder: Path) -> None:
         write_atomically(folder / CRITIC_FILE, content)
     for name, part in contents.items():
         write_atomically(folder / PARTS[name][0], part)
-    write_atomically(folder / BUNDLE_FILE, json_settings.dump(description, indent=2) + b"\n")
+    vouched = json_settings.sealed(json_settings.parse(json_settings.dump(description)))
+    write_atomically(folder / BUNDLE_FILE, json_settings.dump(vouched, indent=2) + b"\n")
 
 
 def load(folder: str | Path, model: Model | None = None) -> Bundle:
     """Read and check a bundle, from a folder or by the name of one that ships; with a model, also that it fits."""
     path = find(folder)
     try:
-        described = _describe(json_settings.parse(read_plain(path / BUNDLE_FILE, MAX_BUNDLE_BYTES)))
+        raw = json_settings.parse(read_plain(path / BUNDLE_FILE, MAX_BUNDLE_BYTES))
+        described = _describe(raw)
         bundle = Bundle(
             task=described.task,
             model_digest=described.model_digest,
@@ -290,9 +292,12 @@ def load(folder: str | Path, model: Model | None = None) -> Bundle:
 
 def _describe(raw: Any) -> _Description:
     expect(isinstance(raw, dict), f"{BUNDLE_FILE} to hold an object", type(raw).__name__)
+    vouched, raw = raw, {name: value for name, value in raw.items() if name != "check"}
     form = raw.get("format")
     expect(form in (1, FORMAT) and not isinstance(form, bool), f"format 1 or {FORMAT}", form)
-    return json_settings.convert(_upgraded(raw) if form == 1 else raw, _Description)
+    described = json_settings.convert(_upgraded(raw) if form == 1 else raw, _Description)
+    json_settings.unsealed(vouched, BUNDLE_FILE)  # last: what is wrong with a field is the better message
+    return described
 
 
 def _arrays(path: Path, sha256: str) -> dict[str, Any]:

@@ -35,6 +35,7 @@ Probabilities = NDArray[np.float64]  # [A] of one decision, [N, A] of many
 
 _uniform = uncompiled(uniform)  # one draw a decision is not worth a compilation
 _CHUNK_SECONDS = 0.001  # a timed search looks at the clock about this often
+_LARGEST_MARGIN, _MARGIN_DECAY = 0.25, 0.98  # share of the time limit that is left unused, and how it shrinks
 
 
 def _fixed(name: str, doc: str) -> Any:
@@ -69,6 +70,7 @@ class Planner:
         self._critic.validate_for(model)
         self._cost_discounts = np.array(self._search.discounts_for(model))
         self._price_growth = self._cost_discounts / self._search.discount
+        self._margin = 0.0  # seconds that a timed search ends early, because earlier ones came late
         self._idle: list[SearchSession] = []
         self._lanes: Lanes | None = None
         self._has_searched = False
@@ -247,7 +249,7 @@ class Planner:
         after: int | None = None,
     ) -> Decision:
         """Plan in a session of the caller's own; with `after`, keep the subtree that this action led to."""
-        began = time.perf_counter()
+        began, limit = time.perf_counter(), seconds
         left = self.validate_budget(budget)
         weights = self.initial_multipliers() if multipliers is None else multipliers
         weights = self.model.validate_costs(weights, "multipliers")
@@ -266,11 +268,14 @@ class Planner:
         if seconds is None:
             session.run(int(iterations or 0))
         else:
-            self._run_until(session, began + seconds, iterations)
+            self._run_until(session, began + seconds - min(self._margin, _LARGEST_MARGIN * seconds), iterations)
         root = Tree._make(array[:1] for array in session.tree)
         seconds = time.perf_counter() - began
         roots = Roots(root, session.budget[None], session.multipliers[None], [session.rng], session.iterations, seconds)
-        return self.decide(roots, [in_use(session.tree)] if keep_tree else None)[0]
+        decision = self.decide(roots, [in_use(session.tree)] if keep_tree else None)[0]
+        if limit is not None:
+            self._margin = next_margin(self._margin, time.perf_counter() - began - limit, limit)
+        return decision
 
     def plan_batch(
         self,
@@ -446,6 +451,18 @@ class Planner:
             )
             for k in range(count)
         ]
+
+
+def next_margin(margin: float, late: float, limit: float) -> float:
+    """How many seconds early the next timed search should end, after one of `limit` that came `late` by so many.
+
+    On a core that others use as well a search may be stopped for milliseconds at any time, its last one included. What
+    was missed is made up for at once, up to a quarter of the limit, and forgotten slowly: half of it after 34 decisions
+    on time.
+    """
+    if late > _CHUNK_SECONDS:
+        return min(margin + late, _LARGEST_MARGIN * limit)
+    return _MARGIN_DECAY * margin
 
 
 def draw_action(policy: Probabilities, rng: Stream) -> int:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmcts import json_settings
-from cmcts.errors import InvalidInput
+from cmcts.errors import InvalidInput, expect
 from cmcts.files import is_part, read_plain, remove_parts, write_atomically
 
 CONFIG, HISTORY, LOCK = "config.json", "history.jsonl", "lock"
@@ -50,14 +50,16 @@ class RunFolder:
             remove_parts(path)
         except OSError as error:
             raise InvalidInput(f"cannot use {path} as a run folder: {error.strerror or error}") from None
-        write_atomically(path / CONFIG, json_settings.dump(config, indent=2))
+        content = json_settings.sealed(json_settings.parse(json_settings.dump(config)))
+        write_atomically(path / CONFIG, json_settings.dump(content, indent=2))
         return cls(path, config, [])
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """Open a run that was begun before; a line that was being written when it was killed is dropped."""
         try:
-            config = json_settings.parse(read_plain(path / CONFIG, MAX_CONFIG_BYTES))
+            raw = json_settings.parse(read_plain(path / CONFIG, MAX_CONFIG_BYTES))
+            config = json_settings.unsealed(raw, CONFIG)
         except InvalidInput as error:
             raise InvalidInput(f"expected a run folder with a {CONFIG}, got {path} ({error})") from None
         history_path = path / HISTORY
@@ -67,13 +69,15 @@ class RunFolder:
             if not line:
                 continue
             try:
-                history.append(json.loads(line))
-            except ValueError:
+                record = json_settings.unsealed(json_settings.parse(line), HISTORY)
+                expect(isinstance(record, dict) and "stage" in record, "the record of a stage", record)
+                history.append(record)
+            except InvalidInput:
                 if number < len(lines) - 1:
                     raise InvalidInput(f"line {number + 1} of {history_path} is damaged") from None
         run = cls(path, config, history)
         if lines and lines[-1]:
-            write_atomically(history_path, b"".join(json_settings.dump(record) + b"\n" for record in history))
+            write_atomically(history_path, b"".join(_line(record) for record in history))
         return run
 
     def find(self, stage: str) -> dict[str, Any] | None:
@@ -83,10 +87,10 @@ class RunFolder:
     def finish(self, stage: str, record: Mapping[str, Any]) -> dict[str, Any]:
         """Append a stage's record; its arrays must be saved by now. Returns it as it will be read again."""
         files = {"files": self._written} if self._written else {}
-        line = json_settings.dump({"stage": stage, **record, **files})
+        line = _line({"stage": stage, **record, **files})
         try:
             with (self.path / HISTORY).open("ab") as file:
-                file.write(line + b"\n")
+                file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -94,7 +98,7 @@ class RunFolder:
         self._digests |= self._written
         self._written = {}
         # What was written is what a resumed run will read: go on from that.
-        self.history.append(json.loads(line))
+        self.history.append(json_settings.unsealed(json.loads(line), HISTORY))
         return self.history[-1]
 
     def save(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -146,3 +150,8 @@ class RunFolder:
                 raise InvalidInput(f"expected a run that nobody trains, got {self.path}: a process is at it") from None
             remove_parts(self.path)
             yield
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    """A record as it stands in the history."""
+    return json_settings.dump(json_settings.sealed(json_settings.parse(json_settings.dump(record)))) + b"\n"
