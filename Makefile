@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two processes for two cores. A file stays in one of them, for its fixtures; tests/conftest.py says which go first.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: bundles demo test test-slow test-extras test-gpu test-gpu-simulator test-nojit check bench images docs docs-serve clean
+.PHONY: bundles demo test test-slow test-extras test-gpu test-gpu-simulator test-ray test-nojit check bench images docs docs-serve clean
 .DELETE_ON_ERROR:
 
 .venv/installed: pyproject.toml constraints.txt
@@ -29,8 +29,8 @@ test: .venv/installed  ## the default test run
 test-slow: .venv/installed  ## the long tests as well
 	$(PYTEST) -m 'not extras'
 
-test-extras: .venv/browser test-gpu-simulator  ## what needs more than Python: an environment for the wheel, a browser, numba-cuda
-	CMCTS_BROWSER=required $(BIN)/python -m pytest -m extras
+test-extras: .venv/browser .venv/ray test-gpu-simulator  ## what needs more than Python: an environment for the wheel, a browser, numba-cuda, Ray
+	CMCTS_BROWSER=required $(BIN)/python -m pytest -m 'extras and not slow'
 
 .venv/gpu: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gpu]'
@@ -41,6 +41,13 @@ test-gpu: .venv/gpu  ## the search on a GPU, for a machine with one
 
 test-gpu-simulator: .venv/gpu  ## the same on a simulated GPU
 	NUMBA_ENABLE_CUDASIM=1 $(BIN)/python -m pytest tests/test_gpu.py
+
+.venv/ray: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	@touch $@
+
+test-ray: .venv/ray  ## Ray on two nodes, with kills and lost drivers; minutes
+	$(BIN)/python -m pytest -m extras tests/test_ray.py
 
 test-nojit: .venv/installed  ## the same sources, uncompiled
 	NUMBA_DISABLE_JIT=1 $(PYTEST)

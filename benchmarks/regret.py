@@ -12,18 +12,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import threading
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cmcts.commands.watching import executor_for
 from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle
-from cmcts.evaluation.episodes import run_episodes
+from cmcts.evaluation.blocks import episodes_on
 from cmcts.evaluation.tabulated import exact_values
 from cmcts.exact.random_problems import RandomProblem, random_problem
 from cmcts.exact.solver import least_cost_to_go, solve
+from cmcts.executors import Here, Work, together
 from cmcts.frontier import Frontier
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CCMCP, CMCTS
@@ -45,20 +49,28 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=100, help="searches a state, to tabulate a column's decisions")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--folder", type=Path, default=Path("runs/regret"))
+    parser.add_argument("--ray", metavar="local|auto|ADDRESS", help="on a Ray cluster, all problems side by side")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     file = options.folder / f"{options.kind}.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {(row["task"], row["planner"], row["episodes"]) for row in rows}
-    for seed in range(options.first, options.first + options.problems):
+    writing = threading.Lock()
+
+    def solve_problem(seed: int) -> None:
         task = make(f"random-{options.kind}-{seed}")
         for name in options.planners:
             if (task.name, name, options.episodes) not in done:
                 row = measure(task, seed, name, options)
-                rows.append(row)
-                with file.open("a") as out:
+                with writing, file.open("a") as out:
+                    rows.append(row)
                     out.write(json.dumps(row) + "\n")
-                print({key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()}, flush=True)
+                    print({key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()}, flush=True)
+
+    with executor_for(options.ray, "cpu") as options.executor:
+        seeds = range(options.first, options.first + options.problems)
+        for _ in together(options.executor or Here(), solve_problem, seeds):
+            pass
     names = {f"random-{options.kind}-{seed}" for seed in range(options.first, options.first + options.problems)}
     report([row for row in rows if row["episodes"] == options.episodes and row["task"] in names])
 
@@ -71,11 +83,12 @@ def measure(task: Task, seed: int, name: str, options: argparse.Namespace) -> di
     if name == "frontier":
         return measure_frontier(task, problem, best, bought, options)
     iterations = CCMCP_ITERATIONS if name == "cc-mcp" else CMCTS_ITERATIONS
-    planner = CCMCP(task.model, task.search, task.ccmcp_settings) if name == "cc-mcp" else trained(task, options.folder)
+    planner = CCMCP(task.model, task.search, task.ccmcp_settings) if name == "cc-mcp" else trained(task, options)
     row = {"task": task.name, "planner": name, "episodes": options.episodes, "optimum": best, "budget": budget}
     if planner is None:
         return row | {"feasible": False}
-    episodes, _ = run_episodes(
+    episodes, _ = episodes_on(
+        options.executor,
         planner,
         task.real_world,
         task.budget,
@@ -104,7 +117,7 @@ def measure_frontier(
     """The mixture for the problem's budget: each column exactly if it can be, else by episodes in the real world."""
     row = {"task": task.name, "planner": "frontier", "episodes": options.episodes, "optimum": best}
     row["budget"] = budget = float(problem.budget[0])
-    if train_once(task, options.folder) is None:
+    if train_once(task, options) is None:
         return row | {"feasible": False}
     frontier = Frontier.load(options.folder / task.name, task.model)
     with warnings.catch_warnings(record=True) as caught:
@@ -113,11 +126,13 @@ def measure_frontier(
     figures = []
     for column, planner in zip(policy.columns, policy.planners, strict=True):
         if column.settings.guard == "none":
-            values = exact_values(planner, problem.cmdp, seeds=options.seeds)
+            work = Work(partial(tabulated_values, planner, problem.cmdp), f"decisions of {planner.model.name}, seeds")
+            ((_, values),) = (options.executor or Here()).run(work, [options.seeds])
             figures.append((values.reward, float(values.costs[0]), 0.0, 0.0))
         else:
-            episodes, _ = run_episodes(
-                planner, task.real_world, column.settings.budget, episodes=4 * options.episodes, seed=1
+            own = column.settings.budget
+            episodes, _ = episodes_on(
+                options.executor, planner, task.real_world, own, episodes=4 * options.episodes, seed=1
             )
             seen = episodes.summary()
             figures.append((seen.reward_mean, seen.cost_mean, seen.reward_se, seen.cost_se))
@@ -137,23 +152,27 @@ def measure_frontier(
     }
 
 
-def trained(task: Task, folder: Path) -> Planner | None:
+def tabulated_values(planner: Planner, cmdp: Any, seeds: int) -> Any:
+    return exact_values(planner, cmdp, seeds=seeds)
+
+
+def trained(task: Task, options: argparse.Namespace) -> Planner | None:
     """C-MCTS with a critic trained as `cmcts train` does it; None if no critic was feasible."""
-    bundle = train_once(task, folder)
-    return None if bundle is None or bundle.critic is None else CMCTS.load(folder / task.name, task.model)
+    bundle = train_once(task, options)
+    return None if bundle is None or bundle.critic is None else CMCTS.load(options.folder / task.name, task.model)
 
 
-def train_once(task: Task, folder: Path) -> Bundle | None:
+def train_once(task: Task, options: argparse.Namespace) -> Bundle | None:
     """What `cmcts train` leaves of a task; a training that is under way is resumed."""
     from cmcts.training.loop import train
     from cmcts.training.run_folder import RunFolder
     from cmcts.training.settings import TrainingSettings, run_config
 
-    path = folder / task.name
+    path = options.folder / task.name
     if not (path / "bundle.json").exists():
         settings = TrainingSettings.for_task(task)
         run = RunFolder.open(path) if path.exists() else RunFolder.create(path, run_config(task, settings))
-        return train(task, settings, run).bundle
+        return train(task, settings, run, executor=options.executor).bundle
     return bundles.load(path, task.model)
 
 

@@ -271,6 +271,10 @@ class NaiveSearch:
             return floor
         return max(mean - max(tolerance, free) if mean <= free else mean - tolerance, floor)
 
+    def unknown(self, sigma, m):
+        """What the critic is unsure of, where that is not allowed."""
+        return self.rules.refuse_unsure and sigma > self.rules.sigma_max * self.critic.cost_scale[m]
+
     def prune(self, node):
         """Algorithm 1, lines 6 to 11, with the options of `PruningSettings`."""
         discounts = self.powers(node.depth)
@@ -280,7 +284,9 @@ class NaiveSearch:
             overruns[number] = -math.inf
             for m in self.constraints:
                 scale, left = self.critic.cost_scale[m], self.budget[m] - node.path_costs[m]
-                if discounts[m] * self.prediction(node, number, m) - left > ROUNDING * scale:
+                if self.unknown(node.sigma[number][m], m) or (
+                    discounts[m] * self.prediction(node, number, m) - left > ROUNDING * scale
+                ):
                     action.judged_by.append(m)
                 guess = node.mean[number][m]
                 if self.rules.fallback == 1:
@@ -318,7 +324,12 @@ class NaiveSearch:
             before = self.powers(leaf_depth)
             totals = (path_costs[m] + before[m] * (spent[m] + scales[m] * expected[m]) for m in self.constraints)
             limits = zip(totals, self.budget, self.critic.cost_scale, strict=True)
-            return max((total - budget) / unit for total, budget, unit in limits)
+            doubts = (
+                sigma[action][m] / self.critic.cost_scale[m]
+                for m in self.constraints
+                if self.rules.guarded_rollout and self.unknown(sigma[action][m], m)
+            )
+            return max((total - budget) / unit for total, budget, unit in [*limits, *((d, 0.0, 1.0) for d in doubts)])
 
         best, least = None, math.inf
         if self.rules.own_rollout:

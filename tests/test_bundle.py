@@ -17,6 +17,7 @@ from cmcts.commands.planner_options import default_critic
 from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle
 from cmcts.critic.identity import model_digest
+from cmcts.critic.support import Support
 from cmcts.errors import InvalidInput
 from cmcts.planning.planners import CMCTS
 from cmcts.search.pruning import PruningSettings
@@ -47,6 +48,25 @@ def sample_bundle(task="rocksample-5-7", hidden=(8, 6)):
         training={"seed": 0, "reward_mean": 11.0},
         library="0.1.0",
     )
+
+
+def test_a_critic_says_where_it_has_data(tmp_path):
+    bundle = sample_bundle()
+    model = make(bundle.task).model
+    points = np.zeros((2, model.feature_count), np.float32)
+    visits = np.full((2, model.action_count), 9, np.uint16)
+    support = Support(points, visits, np.ones(model.feature_count, np.float32), 0.25)
+    bundles.save(dataclasses.replace(bundle, support=support), tmp_path)
+    loaded = bundles.load(tmp_path, model)
+    assert loaded.critic.support.radius == 0.25
+    assert CMCTS.load(tmp_path).plan(model.start_state(), 1.0, iterations=1).nothing_safe, "the start is no such point"
+    path = tmp_path / bundles.SUPPORT_FILE
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(InvalidInput, match=r"expected support\.safetensors with digest"):
+        bundles.load(tmp_path)
+    path.unlink()
+    with pytest.raises(InvalidInput, match="cannot read"):
+        bundles.load(tmp_path)
 
 
 @pytest.fixture
@@ -136,7 +156,12 @@ def change(folder, **fields):
         ({"pruning": {"cost_floor": "false"}}, "cost_floor: expected bool, got str"),
         ({"search": {"discount": 0.95, "surprise": 1}}, "expected known names only, got search.surprise"),
         ({"parts": {"frontier": PART}}, "expected parts out of columns, support, values, got 'frontier'"),
-        ({"parts": {"support": PART}}, r"expected part 'support' of a version that is known here \(none yet\), got 1"),
+        ({"parts": {"values": PART}}, r"expected part 'values' of a version that is known here \(none yet\), got 1"),
+        (
+            {"parts": {"support": {**PART, "version": 2}}},
+            r"part 'support' of a version that is known here \(1\), got 2",
+        ),
+        ({"parts": {"support": {**PART, "file": "x"}}}, "expected part 'support' in support.safetensors, got 'x'"),
         ({"parts": {"support": {"version": "1"}}}, "parts.*version: expected int, got str"),
     ],
 )

@@ -87,6 +87,7 @@ def hasty(monkeypatch):
             ours(task, **changes),
             iterations=16,
             steps_per_multiplier=100,
+            walk_steps=200,
             max_rounds=1,
             evaluation_episodes=200,
             untrained=False,  # which eight neurons would lose to

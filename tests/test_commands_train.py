@@ -11,6 +11,7 @@ import subprocess
 import sys
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 pytest.importorskip("jax")
@@ -32,9 +33,11 @@ def trained(monkeypatch):
     """What trainings were asked for; none is done."""
     asked = []
 
-    def no_training(task, settings, run, reporter, *, device):
+    def no_training(task, settings, run, reporter, *, device, executor, watch):
         assert device in ("cpu", "auto")
         asked.append((task, settings, run))
+        if watch is not None:
+            asked[-1] += (watch,)
         return Outcome(None, None, 0)
 
     monkeypatch.setattr("cmcts.training.loop.train", no_training)
@@ -46,6 +49,21 @@ def test_a_run_may_be_resumed_on_another_device(trained, tmp_path):
     assert cli.main(["train", "rocksample-4-2", "--out", out]) == 1
     assert cli.main(["train", "--resume", out, "--device", "auto"]) == 1
     assert trained[0][1] == trained[1][1]
+
+
+def test_a_policy_to_be_watched_is_asked_and_kept(trained, tmp_path, capsys):
+    (tmp_path / "mine.py").write_text("def east(state):\n    return 1\n\nnumber = 7\n")
+    mine, out = f"{tmp_path / 'mine.py'}", tmp_path / "run"
+    assert cli.main(["train", "rocksample-4-2", "--watch", f"{mine}:number", "--out", str(out)]) == 2
+    assert "expected a policy that is a function or has predict, got 7" in capsys.readouterr().err
+    assert not out.exists()
+    assert cli.main(["train", "rocksample-4-2", "--watch", f"{mine}:east", "--out", str(out)]) == 1
+    assert trained[0][3](np.zeros(4)) == 1
+    capsys.readouterr()
+    assert cli.main(["train", "--resume", str(out)]) == 2
+    assert f"expected the policy that this run was begun with, --watch {mine}:east, got None" in capsys.readouterr().err
+    assert cli.main(["train", "--resume", str(out), "--watch", f"{mine}:east"]) == 1
+    assert len(trained) == 2
 
 
 def test_another_budget_is_trained_for_and_kept(trained, tmp_path, capsys):

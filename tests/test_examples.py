@@ -32,6 +32,7 @@ def test_a_users_task_is_trained_resumed_and_deployed(capsys, tmp_path, monkeypa
         task,
         iterations=6,
         steps_per_multiplier=60,
+        walk_steps=200,
         max_rounds=1,
         evaluation_episodes=200,
         untrained=False,  # which eight neurons may lose to

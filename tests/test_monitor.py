@@ -61,10 +61,44 @@ def test_an_intervention_says_why():
         "taken": COSTLY,
         "taken_name": "1",
         "reason": "critic predicts 0.875 ± 0, 0.625 left",
+        "kind": "prediction",
         "nothing_safe": False,
+        "assurance": "clear",
     }
     assert (second["step"], second["reason"], second["taken"]) == (1, "illegal", SAFE)
     assert second["budget"] == [0.25]
+
+
+def test_interventions_are_counted_by_reason():
+    monitor = SafetyMonitor(planner(), lambda state: TRAP, budget=0.625, iterations=8)
+    for state in ([0.0, 0.0], [0.0, 1.0], [0.0, 0.0]):
+        monitor.act(state)
+        monitor.observe(0.0)
+    assert monitor.refusals() == {"prediction": 1, "illegal": 1}, "what is left has grown beyond 7/8"
+
+
+@pytest.mark.parametrize(
+    ("fallback", "taken"),
+    [
+        ("planner", COSTLY),
+        ("least_cost", SAFE),
+        (lambda state: SAFE, SAFE),
+        (lambda state: TRAP, COSTLY),  # refused as well, so the planner decides
+    ],
+)
+def test_a_fallback_acts_in_the_policys_stead(fallback, taken):
+    monitor = SafetyMonitor(planner(), lambda state: TRAP, budget=0.625, iterations=8, fallback=fallback)
+    assert monitor.act([0.0, 0.0]) == taken
+    assert monitor.decision.action == monitor.interventions[0].taken == taken
+    cost = 0.5 if taken == COSTLY else 0.0
+    assert monitor.observe(cost).tolist() == [(0.625 - cost) / 0.5]
+
+
+def test_a_fallback_that_is_none_is_named():
+    with pytest.raises(InvalidInput, match=r"expected a fallback out of \('planner', 'least_cost'\), or a policy"):
+        SafetyMonitor(planner(), lambda state: SAFE, 1.0, fallback="cheap")
+    with pytest.raises(InvalidInput, match="expected a fallback that is a function or has predict, got 7"):
+        SafetyMonitor(planner(), lambda state: SAFE, 1.0, fallback=7)
 
 
 class Learned:

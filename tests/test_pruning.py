@@ -19,7 +19,7 @@ from models import TableParams, lookup_critic, table_model
 
 SEARCH = SearchSettings(discount=0.5, exploration=1.0, horizon=3)
 # Algorithm 1 without the authors' rounding.
-LETTER = PruningSettings(sigma_max=0.5, tolerance=0.0, cost_floor=False, fallback="lowest_mean")
+LETTER = PruningSettings(sigma_max=0.5, tolerance=0.0, cost_floor=False, unsure="floor", fallback="lowest_mean")
 
 
 def corridor(first_costs, second_costs):
@@ -86,6 +86,16 @@ def test_unsure_predictions_do_not_prune():
     # sigma_max itself is still trusted.
     opened = prune_second(LETTER, [0.9, 1.2, 1.2, 1.2], [0.0, 0.5, 0.5001, 9.0], 0.9)
     assert opened == ([0, 2, 3], [0, 1, 0, 0], False)
+
+
+def test_what_is_unknown_is_unsafe_in_deployment():
+    careful = dataclasses.replace(LETTER, unsure="refuse")
+    opened = prune_second(careful, [0.9, 1.2, 0.1, -3.0], [0.5, 0.5, 0.5001, 9.0], 0.9)
+    assert opened == ([0], [0, 1, 1, 1], False)
+    # One constraint that is unsure is enough; and when all are, the fallback still finds the least bad.
+    two = prune_second(careful, [[0.1, 0.1], [0.1, 0.1]], [0.0, 0.0, 0.0, 0.6], 0.9)
+    assert two == ([0], [0, 2], False)
+    assert prune_second(careful, [0.3, 0.2], [0.6, 0.6], 0.9) == ([1], [1, 1], True)
 
 
 def test_cost_floor_prunes_unsure_and_low_predictions():
@@ -196,7 +206,7 @@ def root_decision(settings, mean, sigma, budget, costs):
 
 
 def test_the_decision_says_why():
-    settings = PruningSettings(sigma_max=0.5, tolerance=0.05)
+    settings = PruningSettings(sigma_max=0.5, tolerance=0.05, unsure="floor")
     mean, sigma = [0.2, 1.234, 0.9, 0.9, 0.53], [0.0, 0.125, 0.7, 0.1, 0.0]
     decision = root_decision(settings, mean, sigma, 0.5, [0.0, 0.0, 0.75, 0.0, 0.75])
     assert decision.pruned.tolist() == [False, True, True, True, True]
@@ -213,6 +223,36 @@ def test_the_decision_says_why():
     assert decision.visits.tolist() == [29, 0, 0, 0, 0]
     assert decision.critic_mean[:, 0].tolist() == pytest.approx(mean)
     assert decision.critic_sigma[:, 0].tolist() == pytest.approx(sigma)
+
+
+def test_the_decision_says_that_the_critic_was_unsure():
+    decision = root_decision(PruningSettings(tolerance=0.05), [0.2, 0.125], [0.0, 0.75], 0.5, [0.0, 0.0])
+    assert decision.reason(1) == "critic is unsure, 0.12 ± 0.75"
+    assert [decision.refusal(action) for action in range(2)] == [None, "unsure"]
+
+
+@pytest.mark.parametrize(
+    ("mean", "sigma", "left", "assurance"),
+    [
+        (0.25, 0.1, 0.5, "clear"),
+        (0.46, 0.1, 0.5, "close"),  # within the tolerance of what is left
+        (0.53, 0.1, 0.5, "close"),  # kept by the tolerance alone
+        (0.56, 0.1, 0.5, "none"),
+        (0.02, 0.1, 0.0, "clear"),  # free
+        (0.03, 0.1, 0.0, "close"),
+        (0.25, 0.6, 0.5, "none"),
+    ],
+)
+@pytest.mark.parametrize("unsure", ["refuse", "floor"])
+def test_the_decision_says_how_sure_the_critic_is(mean, sigma, left, assurance, unsure):
+    decision = root_decision(PruningSettings(tolerance=0.05, unsure=unsure), [mean], [sigma], left, [0.0])
+    assert decision.assurance == assurance
+    assert decision.to_dict()["assurance"] == assurance
+
+
+def test_nothing_is_assured_where_nothing_is_pruned():
+    model = corridor([0.0], [[0.0], [0.0]])
+    assert PenalizedMCTS(model, 1.0, SEARCH).plan([0.0, 0.0], 1.0, iterations=5).assurance is None
 
 
 def test_the_decision_names_the_constraint():
@@ -269,6 +309,7 @@ def test_pruned_actions_are_never_searched_below_the_root():
         ({"sigma_max": math.nan}, "expected sigma_max >= 0, got nan"),
         ({"tolerance": -1.0}, "expected tolerance >= 0 and finite, got -1.0"),
         ({"tolerance": math.inf}, "expected tolerance >= 0 and finite, got inf"),
+        ({"unsure": "any"}, 'expected unsure to be "refuse" or "floor", got \'any\''),
         ({"fallback": "any"}, r"expected fallback to be one of \('lowest_pessimistic', 'lowest_mean'\), got 'any'"),
     ],
 )
@@ -279,6 +320,8 @@ def test_bad_settings_are_refused(change, message):
 
 def test_the_papers_settings():
     paper = PruningSettings.paper(sigma_max=0.2)
-    assert paper == PruningSettings(sigma_max=0.2, tolerance=0.05, cost_floor=False, fallback="lowest_mean")
+    expected = {"sigma_max": 0.2, "tolerance": 0.05, "cost_floor": False, "unsure": "floor", "fallback": "lowest_mean"}
+    assert paper == PruningSettings(**expected)
+    assert PruningSettings().unsure == "refuse"
     assert PruningSettings().cost_floor
     assert PruningSettings().fallback == "lowest_pessimistic"

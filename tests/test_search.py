@@ -92,6 +92,7 @@ SEARCHES = {
 PRUNINGS = {
     "default": PruningSettings(sigma_max=0.3),
     "paper": PruningSettings.paper(sigma_max=0.3),
+    "unsure: floor": PruningSettings(sigma_max=0.3, unsure="floor"),
     "strict": PruningSettings(sigma_max=0.3, tolerance=0.0, cost_floor=False),
     "lowest mean": PruningSettings(sigma_max=0.1, fallback="lowest_mean"),
     "sure of all": PruningSettings(sigma_max=np.inf, tolerance=0.2),
@@ -331,7 +332,7 @@ def rerooted_search(budget_after, *, poison=False):
     """A search, and the same session re-rooted on the most visited outcome of its most visited root action."""
     model, states = rocksample()
     critic = random_ensemble(model, 8, scale=0.3, offset=0.5)
-    planner = CMCTS(model, critic, SHORT)
+    planner = CMCTS(model, critic, SHORT, PruningSettings(unsure="floor"))
     session = planner.session()
     state, budget, zero = states[1], np.array([1.0]), np.zeros(1)
     if poison:

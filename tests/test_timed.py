@@ -207,7 +207,9 @@ def test_no_discount_where_episodes_may_go_on_for_ever_is_refused(discounts):
 
 
 def test_undiscounted_costs_are_counted_and_carried_as_they_are():
-    model = table_model(random_table(4, constraints=2, terminal=0))
+    model = dataclasses.replace(
+        table_model(random_table(4, constraints=2, terminal=0)), compilable=False
+    )  # 1,000 steps
     task = Task("table", model, (3.0, 2.0), episode_steps=6, search=SearchSettings(cost_discounts=1.0, horizon=6))
     planner = PenalizedMCTS(task.model, [0.0, 0.0], task.search)
     done, steps = run_episodes(planner, task.real_world, task.budget, episodes=20, seed=2, iterations=8)

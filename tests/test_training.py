@@ -25,6 +25,7 @@ from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.tasks.registry import make
 from cmcts.tasks.task import Task
+from cmcts.training import loop
 from cmcts.training.dataset import as_batch
 from cmcts.training.loop import Silence, stage_seed, train
 from cmcts.training.multipliers import MultiplierSettings
@@ -44,12 +45,14 @@ def small_settings(**changes):
     defaults = {
         "iterations": 16,
         "steps_per_multiplier": 100,
+        "walk_steps": 200,
         "max_rounds": 2,
         "patience": 1,
         "evaluation_episodes": 200,
+        "choose_exploration": False,
         "untrained": False,  # eight neurons are no match for it
         "tolerances": (0.02, 0.1),
-        "critic": CriticSettings(hidden=(8,), steps=300, batch=32),
+        "critic": CriticSettings(hidden=(8,), steps=300, batch=32, learning_rate=1e-3),
         "multiplier": MultiplierSettings(max_updates=2),
         "frontier": FrontierSettings(
             columns=7, search_factors=(1,), screening_episodes=4, choosing_episodes=6, confirming_episodes=8
@@ -89,6 +92,40 @@ def test_a_small_training_ends_with_a_feasible_bundle(finished):
     assert loaded.training["episodes"] >= 400
 
 
+def test_a_training_begins_with_walks_and_keeps_where_its_data_lies(finished):
+    path, outcome, _ = finished
+    run = RunFolder.open(path)
+    assert run.history[0]["phase"] == "walk"
+    walks = Transitions(**run.load("transitions/walk.safetensors"))
+    assert len(walks) == run.history[0]["walked"] >= 200
+    support = outcome.bundle.support
+    held_out = [row["held_out"] for row in run.history if row["phase"] == "fit"][outcome.record["round"]]
+    transitions = [row["transitions"] for row in run.history if row["phase"] == "fit"][outcome.record["round"]]
+    assert support.visits.sum() == transitions - held_out
+    assert bundles.load(path, TASK.model).support.radius == support.radius
+
+
+def test_tolerances_below_the_critics_own_error_are_not_tried(tmp_path):
+    settings = small_settings(tolerances=(0.05, 0.02, 0.1))
+    run = begin(tmp_path / "run", settings)
+    trainer = loop._Trainer(TASK, settings, run, Silence(), "cpu", None)
+    for round_, (error, tried) in enumerate([(0.01, (0.05, 0.02, 0.1)), (0.03, (0.05, 0.1)), (0.5, (0.1,))]):
+        run.finish(f"fit {round_}", {"error": error})
+        assert trainer.tolerances(round_) == tried
+
+
+def test_a_policy_that_is_to_be_watched_is_learnt_from(tmp_path):
+    settings = small_settings(max_rounds=1, frontier=FrontierSettings(columns=0))
+    run = begin(tmp_path / "run", settings)
+    measure = 5
+    train(TASK, settings, run, watch=lambda state: measure)
+    assert [row["phase"] for row in run.history[:2]] == ["walk", "watch"]
+    shares = [
+        (run.load(f"transitions/{phase}.safetensors")["actions"] == measure).mean() for phase in ("walk", "watch")
+    ]
+    assert shares[1] > shares[0] + 0.2
+
+
 @pytest.mark.slow  # half a minute: a search of its own to compile, and a training
 def test_dangers_that_strike_by_chance_are_accounted_for_in_expectation(tmp_path):
     """Who survives a ledge climbs on by paid accounting, and no tolerance is feasible; expected accounting is."""
@@ -98,6 +135,7 @@ def test_dangers_that_strike_by_chance_are_accounted_for_in_expectation(tmp_path
         task,
         iterations=32,
         steps_per_multiplier=300,
+        walk_steps=1000,
         max_rounds=1,
         evaluation_episodes=400,
         tolerances=(0.02, 0.05),
@@ -200,6 +238,7 @@ def test_no_feasible_critic_is_said_and_nothing_is_kept(tmp_path):
         task,
         iterations=8,
         steps_per_multiplier=50,
+        walk_steps=200,
         max_rounds=1,
         evaluation_episodes=200,
         tolerances=(10.0,),
@@ -268,6 +307,7 @@ def test_a_task_in_other_units_is_trained_alike(tmp_path):
             task,
             iterations=16,
             steps_per_multiplier=100,
+            walk_steps=200,
             max_rounds=1,
             evaluation_episodes=200,
             tolerances=(0.05,),
@@ -300,6 +340,8 @@ def test_sigkill_at_random_moments(tmp_path):
     options = [
         "--iterations",
         "16",
+        "--walk-steps",
+        "500",
         "--steps-per-multiplier",
         "200",
         "--max-rounds",

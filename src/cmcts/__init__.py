@@ -25,12 +25,14 @@ envs/             the paper's environments
 exact/            exact solutions: what planners are measured against
 worlds.py         the worlds, made known to Gymnasium
 tasks/            named problems, each with all that belongs to it
+executors/        units of work: in this process, on all cores, on Ray
 evaluation/       episodes in a world, and how sure their figures are
 frontier/         policies measured once, and mixed for any budget
 training/         a safety critic, learned offline
 report/           results for people
 explorer/         pages to look inside
 reproduction/     every experiment of the paper
+sweep/            tasks x settings x seeds, as a table
 commands/         one file a command
 cli.py            the command line
 __main__.py       the same as `python -m cmcts`

@@ -25,9 +25,10 @@ from cmcts.commands.plan import Plan
 from cmcts.commands.play import Play
 from cmcts.commands.reproduce import Reproduce
 from cmcts.commands.solve import Solve
+from cmcts.commands.sweep import RunSweep
 from cmcts.commands.tasks import Tasks
 from cmcts.commands.train import Train
-from cmcts.errors import BudgetWarning, CacheWarning, InvalidInput, ModelError, ModelWarning
+from cmcts.errors import BudgetWarning, CacheWarning, ClusterWarning, InvalidInput, ModelError, ModelWarning
 
 # Each has a method `run`, which returns the exit status, or None for success.
 COMMANDS: dict[str, Any] = {
@@ -40,6 +41,7 @@ COMMANDS: dict[str, Any] = {
     "train": Train,
     "evaluate": Evaluate,
     "frontier": ShowFrontier,
+    "sweep": RunSweep,
     "reproduce": Reproduce,
     "demo": Demo,
     "solve": Solve,
@@ -106,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            for kind in (BudgetWarning, CacheWarning, ModelWarning):
+            for kind in (BudgetWarning, CacheWarning, ClusterWarning, ModelWarning):
                 warnings.simplefilter("default", kind)
             status = int(_command(sys.argv[1:] if arguments is None else list(arguments)).run() or 0)
         sys.stdout.flush()

@@ -30,6 +30,10 @@ class CacheWarning(UserWarning):
     """Compiled code could not be read from disk or written there; planning goes on without."""
 
 
+class ClusterWarning(UserWarning):
+    """The machines of a cluster are not alike, so that their results may not be either."""
+
+
 class ModelWarning(UserWarning):
     """A model's code or names are not those that a critic was trained with."""
 

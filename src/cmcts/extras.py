@@ -7,7 +7,11 @@ from importlib.util import find_spec
 from cmcts.errors import InvalidInput
 
 # Modules of each extra, by the names people know them under.
-EXTRAS = {"train": {"jax": "JAX", "optax": "Optax", "equinox": "Equinox"}, "gpu": {"numba_cuda": "numba-cuda"}}
+EXTRAS = {
+    "train": {"jax": "JAX", "optax": "Optax", "equinox": "Equinox"},
+    "gpu": {"numba_cuda": "numba-cuda"},
+    "ray": {"ray": "Ray"},
+}
 
 
 class MissingExtra(InvalidInput, ImportError):

@@ -96,7 +96,8 @@ class Demo:
             max_rounds=3,
             patience=0,
             evaluation_episodes=200,
-            tolerances=(0.02, 0.05),
+            tolerances=(0.03, 0.05),
+            walk_steps=20_000,
             frontier=FrontierSettings(columns=0),
         )
         began = time.perf_counter()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import arg
 
 from cmcts.commands.planner_options import PlannerName, PlannerOptions
-from cmcts.devices import Device, validate_device
+from cmcts.commands.watching import RayAddress, executor_for
+from cmcts.devices import Device
 from cmcts.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from cmcts.commands.planner_options import Choice
     from cmcts.evaluation.episodes import Episodes, Summary, Transitions
     from cmcts.evaluation.statistics import Difference, Interval
+    from cmcts.executors import Executor
     from cmcts.tasks.task import Task
 
 _NONE = "(default: none)"
@@ -41,6 +43,10 @@ class Evaluate(PlannerOptions):
     """Threads to plan with; the result does not depend on them."""
     device: Device = "cpu"
     """Where it is planned: on all cores, on a GPU, or (auto) on the GPU if there is one and a batch is worth it."""
+    ray: RayAddress = None
+    """Play on a Ray cluster: one that is started here (local), one that runs (auto, or its address)."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint=_NONE)] = None
+    """Keep episodes in this folder as they are finished; the same command then goes on where it was stopped."""
     table: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint=_NONE)] = None
     """Write one row an episode to this file, .csv or .parquet."""
     trajectories: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint=_NONE)] = None
@@ -48,21 +54,26 @@ class Evaluate(PlannerOptions):
     regret: bool = False
     """Also solve the task exactly, or bound its optimum, and say what the planner lacks of it."""
     json: bool = False
-    """Print JSON instead of text."""
+    """Print JSON instead of text, and progress with --ray as lines of JSON on standard error."""
 
     def run(self) -> None:
         """Evaluate and print."""
-        from rich.console import Console
-
         from cmcts.commands.planner_options import choose, load_task
-        from cmcts.report.tables import write_table
 
         task = load_task(self.task)
         choice = choose(task, self)
         self._refuse_mistakes(choice)
+        with executor_for(self.ray, self.device, as_json=self.json) as executor:
+            self._evaluate(task, choice, executor)
+
+    def _evaluate(self, task: Task, choice: Choice, executor: Executor | None) -> None:
+        from rich.console import Console
+
+        from cmcts.report.tables import write_table
+
         budget = choice.budget
         iterations = self._iterations(choice)
-        episodes, steps = self._episodes(task, choice, budget, iterations)
+        episodes, steps = self._episodes(task, choice, budget, iterations, executor)
         if self.table is not None:
             write_table(self.table, episodes.columns())
         if self.trajectories is not None:
@@ -71,7 +82,8 @@ class Evaluate(PlannerOptions):
         names = [task.model.cost_name(m) for m in range(task.model.cost_count)]
         regret = _regret(task, budget, summary.reward_mean) if self.regret else None
         others = {
-            name: self._episodes(task, self._other(task, name, budget), budget, iterations)[0] for name in self.compare
+            name: self._episodes(task, self._other(task, name, budget), budget, iterations, executor)[0]
+            for name in self.compare
         }
         comparisons = {name: _compare(episodes, other) for name, other in others.items()}
         if self.json:
@@ -97,7 +109,6 @@ class Evaluate(PlannerOptions):
         """What is wrong with the options, before an episode is run."""
         from cmcts.report.tables import check_table_path
 
-        validate_device(self.device)
         for path in (self.table, self.trajectories):
             if path is not None:
                 check_table_path(path)
@@ -121,18 +132,31 @@ class Evaluate(PlannerOptions):
         return choose(task, options if name in ("frontier", "cmcts") else dataclasses.replace(options, critic=None))
 
     def _episodes(
-        self, task: Task, choice: Choice, budget: tuple[float, ...], iterations: int | None
+        self,
+        task: Task,
+        choice: Choice,
+        budget: tuple[float, ...],
+        iterations: int | None,
+        executor: Executor | None,
     ) -> tuple[Episodes, Transitions]:
         from rich.console import Console
         from rich.progress import Progress
 
-        from cmcts.commands.planner_options import compile_first
-        from cmcts.evaluation.episodes import run_episodes
+        from cmcts.commands.planner_options import compile_first, kept_blocks
+        from cmcts.commands.watching import TallyColumn
+        from cmcts.evaluation.blocks import episodes_on
 
-        compile_first(task, choice.planners, budget)
-        with Progress(console=Console(stderr=True), transient=True) as progress:
+        kept = None
+        if self.out is not None:
+            kept = kept_blocks(self.out / choice.name, task, choice, self.world, iterations, self.seconds)
+        if executor is None:
+            compile_first(task, choice.planners, budget)
+        columns = (*Progress.get_default_columns(), TallyColumn(executor))
+        silent = self.json and executor is not None  # standard error is for events then
+        with Progress(*columns, console=Console(stderr=True), transient=True, disable=silent) as progress:
             row = progress.add_task(f"{choice.name}: {self.episodes} episodes", total=self.episodes)
-            return run_episodes(
+            return episodes_on(
+                executor,
                 choice.player,
                 task.real_world if self.world == "real" else task.training_world,
                 budget,
@@ -143,6 +167,7 @@ class Evaluate(PlannerOptions):
                 threads=self.threads,
                 device=self.device,
                 on_steps=lambda _, finished: progress.advance(row, finished),
+                kept=kept,
             )
 
 

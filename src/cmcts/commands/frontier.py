@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from cmcts.commands.planner_options import KeepName
+from cmcts.commands.watching import RayAddress, executor_for
 from cmcts.devices import Device, validate_device
 from cmcts.errors import InvalidInput, expect
 
@@ -48,14 +50,17 @@ class ShowFrontier:
     """Of these episodes."""
     device: Device = "cpu"
     """Where they are planned: on all cores, on a GPU, or (auto) on the GPU if there is one and it is worth it."""
+    ray: RayAddress = None
+    """Play them on a Ray cluster: one that is started here (local), one that runs (auto, or its address)."""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: no figure)")] = None
     """Write the figure to this file, .png, .svg or .pdf."""
     json: bool = False
-    """Print JSON instead of a table."""
+    """Print JSON instead of a table, and progress with --ray as lines of JSON on standard error."""
 
     def run(self) -> None:
         """Solve for a ladder of budgets, and show."""
-        validate_device(self.device)
+        if self.ray is None:
+            validate_device(self.device)
         from cmcts.commands.planner_options import load_task
         from cmcts.critic import bundle
         from cmcts.frontier import Frontier
@@ -111,22 +116,25 @@ class ShowFrontier:
         from rich.console import Console
 
         from cmcts.commands.planner_options import PlannerName, make_planner
-        from cmcts.evaluation.episodes import run_episodes
+        from cmcts.evaluation.blocks import episodes_on
 
         names: tuple[PlannerName, ...] = ("cmcts", "cc-mcp")
         summaries: dict[str, Summary] = {}
-        for name in names:
-            planner = make_planner(task, name, self.critic if name == "cmcts" else None).planner
-            with Console(stderr=True).status(f"{name} plays {self.episodes} episodes in the training world"):
-                episodes, _ = run_episodes(
-                    planner,
-                    task.training_world,
-                    task.budget,
-                    episodes=self.episodes,
-                    seed=self.seed,
-                    device=self.device,
-                )
-            summaries[name] = episodes.summary()
+        with executor_for(self.ray, self.device, as_json=self.json) as executor:
+            for name in names:
+                planner = make_planner(task, name, self.critic if name == "cmcts" else None).planner
+                said = f"{name} plays {self.episodes} episodes in the training world"
+                with nullcontext() if self.json and executor else Console(stderr=True).status(said):
+                    episodes, _ = episodes_on(
+                        executor,
+                        planner,
+                        task.training_world,
+                        task.budget,
+                        episodes=self.episodes,
+                        seed=self.seed,
+                        device=self.device,
+                    )
+                summaries[name] = episodes.summary()
         return summaries
 
 

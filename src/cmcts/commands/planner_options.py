@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cmcts.critic.ensemble import SafetyCritic
+    from cmcts.evaluation.blocks import KeptBlocks
     from cmcts.frontier import MixedPolicy
     from cmcts.model.interface import Model
     from cmcts.planning.agent import Agent
@@ -287,6 +288,34 @@ def compile_first(task: Task, planners: Sequence[Planner], budget: tuple[float, 
     with Console(stderr=True).status("compiling the search; later runs find it on disk"):
         for planner in planners:
             planner.plan(task.model.start_state(), budget, iterations=1)
+
+
+def kept_blocks(
+    folder: Path, task: Task, choice: Choice, world: str, iterations: int | None, seconds: float | None
+) -> KeptBlocks:
+    """A folder for the episodes of a choice, with all that they depend on besides their seed."""
+    from cmcts.critic.identity import code_digests, model_digest, params_digest
+    from cmcts.evaluation.blocks import KeptBlocks
+    from cmcts.version import __version__
+
+    def described(planner: Planner) -> str:
+        settings = (planner.search, planner.pruning, planner.initial_multipliers().tolist())
+        return f"{type(planner).__name__} {settings} {params_digest(planner.critic.params)}"
+
+    about = {
+        "library": __version__,
+        "task": task.name,
+        "model_digest": model_digest(task.model),
+        "code": code_digests(task.model),
+        "world": world,
+        "planner": choice.name,
+        "planners": [described(planner) for planner in choice.planners],
+        "note": choice.note,
+        "budget": list(choice.budget),
+        "iterations": iterations,
+        "seconds": seconds,
+    }
+    return KeptBlocks(folder, about)
 
 
 def numbers(model: Model, values: Sequence[float] | NDArray[np.float64], form: str = ".3f") -> str:

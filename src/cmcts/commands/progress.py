@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from cmcts.commands.watching import TallyColumn, write_event
+
 if TYPE_CHECKING:
+    from cmcts.executors import Executor
     from cmcts.tasks.task import Task
     from cmcts.training.settings import TrainingSettings
 
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 class TrainingProgress:
     """A `cmcts.training.Reporter` that writes to standard error, inside `with progress.bar`."""
 
-    def __init__(self, task: Task, settings: TrainingSettings) -> None:
+    def __init__(self, task: Task, settings: TrainingSettings, executor: Executor | None = None) -> None:
         self.settings = settings
         self.console = Console(stderr=True, highlight=False)
         self.bar = Progress(
@@ -25,6 +29,7 @@ class TrainingProgress:
             TimeElapsedColumn(),
             TextColumn("stage ends in"),
             TimeRemainingColumn(),
+            TallyColumn(executor),
             console=self.console,
             transient=True,
         )
@@ -69,6 +74,8 @@ class TrainingProgress:
             body = f"{record['policy']}: {reward}, cost {cost} in {record['episodes']} episodes"
         elif record["phase"] == "scale":
             body = f"costs are judged in units of {_show(record['cost_scale'])}, after {record['walked']} random steps"
+        elif record["phase"] in ("walk", "watch"):
+            body = f"{record['walked']} steps in {record['episodes']} walks, cost {_show(record['step_costs'])} a step"
         elif record["phase"] == "gather":
             costs = zip(record["cost_means"], record["cost_ses"], strict=True)
             cost = ", ".join(f"{m:.3f} ± {s:.3f}" for m, s in costs)
@@ -76,6 +83,9 @@ class TrainingProgress:
                 f"lambda {_show(record['multipliers'])}: cost {cost}, reward {record['reward_mean']:.2f}, "
                 f"{record['steps']} steps"
             )
+        elif record["phase"] == "explore":
+            cost = ", ".join(f"{mean:.3f}" for mean in record["cost_means"])
+            body = f"{record['width']:g} times as widely: reward {record['reward_mean']:.2f}, cost {cost}"
         elif record["phase"] == "fit":
             body = f"loss {record['loss']:.2g} on {record['transitions']} transitions"
             if "held_out_td_error" in record:
@@ -92,6 +102,28 @@ class TrainingProgress:
                 f"{record['episodes']} over budget, {verdict}"
             )
         self.say(f"{head}  {body}{again}")
+
+
+class TrainingEvents:
+    """A `cmcts.training.Reporter` for machines: a line of JSON when a stage begins and when it is done."""
+
+    def __init__(self) -> None:
+        self.bar = nullcontext()
+
+    def say(self, text: str) -> None:
+        """A sentence for people, who may be reading."""
+        write_event({"event": "said", "text": text})
+
+    def begin(self, phase: str, total: int, **figures: Any) -> None:
+        """A stage begins."""
+        write_event({"event": "stage begun", "phase": phase, "total": total, **figures})
+
+    def advance(self, units: int, **figures: Any) -> None:
+        """Not worth an event."""
+
+    def finish(self, record: dict[str, Any], *, resumed: bool) -> None:
+        """A stage is done."""
+        write_event({"event": "stage done", "resumed": resumed, **record})
 
 
 _PLACES = ("round", "column")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
+from cmcts.commands.watching import RayAddress, TallyColumn, executor_for, write_event
 from cmcts.devices import Device
 from cmcts.extras import require_extra
 
@@ -47,6 +49,10 @@ class Reproduce:
     """Of all trainings and worlds."""
     device: Device = "cpu"
     """Where it is planned: on all cores, on a GPU, or (auto) on the GPU if there is one and a batch is worth it."""
+    ray: RayAddress = None
+    """Do it on a Ray cluster: one that is started here (local), one that runs (auto, or its address)."""
+    json: bool = False
+    """Progress as lines of JSON on standard error."""
 
     def run(self) -> None:
         """Do the work, then write tables, figures and report."""
@@ -61,16 +67,17 @@ class Reproduce:
         names: tuple[str, ...] = tuple(dict.fromkeys(self.what))
         names = names or tuple(name for name in EXPERIMENTS if name not in OURS)
         path = self.out or Path("runs/quick" if self.quick else "runs/reproduce")
-        run = Reproduction(path, quick=self.quick, seed=self.seed, device=self.device)
         units = work_of(names, scale)
         console = Console(stderr=True, highlight=False)
-        progress = _Progress(console, run, units)
-        with progress.bar:
-            try:
-                run.run(units, progress)
-            except KeyboardInterrupt:
-                console.print("interrupted; the same command goes on from here")
-                raise
+        with executor_for(self.ray, self.device, as_json=self.json) as executor:
+            run = Reproduction(path, quick=self.quick, seed=self.seed, device=self.device, executor=executor)
+            progress = _Events() if self.json else _Progress(console, run, units)
+            with progress.bar:
+                try:
+                    run.run(units, progress)
+                except KeyboardInterrupt:
+                    console.print("interrupted; the same command goes on from here")
+                    raise
         with console.status("tables, figures and report"):
             seconds = sum((run.record(unit) or {})["seconds"] for unit in units)
             note = (
@@ -82,7 +89,10 @@ class Reproduce:
 
 
 class _Progress:
-    """One line for the unit under way, and the time left, from what units were expected to take and really took."""
+    """One line for the unit under way, and the time left, from what units were expected to take and really took.
+
+    On a cluster many are under way: the line then names the one that began last.
+    """
 
     def __init__(self, console: Any, run: Reproduction, units: list[Work]) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -92,6 +102,7 @@ class _Progress:
             BarColumn(bar_width=20),
             TextColumn("{task.fields[left]}"),
             TimeElapsedColumn(),
+            TallyColumn(run.executor),
             console=console,
             transient=True,
         )
@@ -134,6 +145,23 @@ class _Progress:
         pace = self.spent / self.expected_spent if self.expected_spent else 1.0
         left = max(self.left * pace - (time.perf_counter() - self.began), 0.0) / 60
         self.bar.update(self.row, description=self.label + more, left=f"about {left:.0f} min left")
+
+
+class _Events:
+    """A line of JSON for each unit that is done."""
+
+    def __init__(self) -> None:
+        self.bar = nullcontext()
+
+    def begin(self, unit: Work, *, done: bool) -> None:
+        """Not worth an event."""
+
+    def episodes(self, finished: int) -> None:
+        """Not worth an event."""
+
+    def finish(self, unit: Work, record: Record) -> None:
+        """It is done."""
+        write_event({"event": "unit done", "name": unit.name, **record})
 
 
 class _Stages:

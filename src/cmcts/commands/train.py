@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from numpy.typing import ArrayLike
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from cmcts.devices import Device, validate_device
+from cmcts.commands.watching import RayAddress, executor_for
+from cmcts.devices import Device
 from cmcts.errors import InvalidInput
 from cmcts.extras import require_extra
 from cmcts.json_settings import flat
+from cmcts.planning.monitor import as_policy
+from cmcts.tasks.references import absolute, load_object
 from cmcts.tasks.registry import make
 from cmcts.training.paper import paper_settings
 from cmcts.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from cmcts.critic.bundle import Bundle
+    from cmcts.executors import Executor
     from cmcts.tasks.task import Task
     from cmcts.training.loop import Outcome
     from cmcts.training.run_folder import RunFolder
@@ -42,10 +48,16 @@ class Train:
     """Go on with the run in this folder, with the settings it was begun with."""
     budget: Annotated[tuple[float, ...] | None, arg(metavar="B [B ...]", help_behavior_hint=_OWN)] = None
     """What may be spent on average, one number a constraint."""
+    watch: Annotated[str | None, arg(metavar="POLICY", help_behavior_hint="(default: nobody)")] = None
+    """FILE.py:NAME or MODULE:NAME of a policy that a safety monitor is to watch: the critic learns where it goes."""
     paper: Annotated[bool, FlagCreatePairsOff] = False
     """The paper's own method and hyperparameters: SARSA, no floor, the first feasible critic."""
     device: Device = "cpu"
     """Where it is planned: on all cores, on a GPU, or (auto) on the GPU if there is one and a batch is worth it."""
+    ray: RayAddress = None
+    """Play and fit on a Ray cluster: one that is started here (local), one that runs (auto, or its address)."""
+    json: Annotated[bool, FlagCreatePairsOff] = False
+    """Progress as lines of JSON on standard error."""
     settings: Annotated[TrainingSettings, arg(name="")] = field(default_factory=TrainingSettings)
     """All that the training depends on besides the task and its budget."""
 
@@ -60,48 +72,81 @@ class Train:
     def run(self) -> int:
         """Train; 0 if a feasible critic was found, else 1."""
         require_extra("train", "cmcts train")
-        validate_device(self.device)
         from cmcts.commands.planner_options import load_task
-        from cmcts.training.loop import train
         from cmcts.training.run_folder import RunFolder
-        from cmcts.training.settings import run_config, settings_from_config, task_from_config
+        from cmcts.training.settings import settings_from_config, task_from_config
 
+        folder = None
         if self.resume is not None:
             self._refuse_other_options()
             folder = RunFolder.open(self.resume)
+            if folder.config.get("watch") != self._watched():
+                raise InvalidInput(
+                    f"expected the policy that this run was begun with, --watch {folder.config.get('watch')}, "
+                    f"got {self.watch}"
+                )
             if self.task is None and (source := folder.config.get("source")):
                 # A folder may come from anywhere: it does not get to say which file is run.
                 raise InvalidInput(
                     f"expected the task of this run as well, got none: cmcts train {source} --resume {self.resume}"
                 )
             task = load_task(self.task or str(folder.config.get("task")))
+            watch = self._policy(task)
             task = task_from_config(task, folder.config)
             settings = settings_from_config(task, folder.config, self.resume)
         else:
             if self.task is None:
                 raise InvalidInput("expected a task to train on, or --resume DIR; got neither")
             task = load_task(self.task)
+            watch = self._policy(task)
             if self.budget is not None:
                 task = dataclasses.replace(task, budget=self.budget)
             settings = self.settings
-            path = self.out or Path("runs") / f"{task.name}-{settings.seed}"
-            folder = RunFolder.create(path, run_config(task, settings))
-        from cmcts.commands.progress import TrainingProgress
+        # A cluster that cannot be joined leaves no folder behind.
+        with executor_for(self.ray, self.device, as_json=self.json) as executor:
+            return self._train(task, settings, folder or self._new_folder(task, settings), executor, watch)
 
-        progress = TrainingProgress(task, settings)
+    def _new_folder(self, task: Task, settings: TrainingSettings) -> RunFolder:
+        from cmcts.training.run_folder import RunFolder
+        from cmcts.training.settings import run_config
+
+        path = self.out or Path("runs") / f"{task.name}-{settings.seed}"
+        config = run_config(task, settings) | ({"watch": self._watched()} if self.watch else {})
+        return RunFolder.create(path, config)
+
+    def _train(
+        self,
+        task: Task,
+        settings: TrainingSettings,
+        folder: RunFolder,
+        executor: Executor | None,
+        watch: Callable[[ArrayLike], int] | None,
+    ) -> int:
+        from cmcts.commands.progress import TrainingEvents, TrainingProgress
+        from cmcts.training.loop import train
+
+        progress = TrainingEvents() if self.json else TrainingProgress(task, settings, executor)
         with progress.bar:
             try:
-                outcome = train(task, settings, folder, progress, device=self.device)
+                outcome = train(task, settings, folder, progress, device=self.device, executor=executor, watch=watch)
             except KeyboardInterrupt:
                 task_file = f"{task.source} " if task.source else ""
-                progress.say(f"interrupted; continue with: cmcts train {task_file}--resume {folder.path}")
+                policy = f" --watch {self.watch}" if self.watch else ""
+                progress.say(f"interrupted; continue with: cmcts train {task_file}--resume {folder.path}{policy}")
                 raise
             return self._report(task, settings, folder, outcome, progress.say)
+
+    def _watched(self) -> str | None:
+        """Where the policy to be watched is, whatever folder the command is given in."""
+        return None if self.watch is None else absolute(self.watch)
+
+    def _policy(self, task: Task) -> Callable[[ArrayLike], int] | None:
+        return None if self.watch is None else as_policy(load_object(self.watch), "policy", task.model.action_count)
 
     def _refuse_other_options(self) -> None:
         given, usual = flat(self), flat(Train.with_defaults(self.task, paper=False))
         for name in given:
-            if name not in ("task", "resume", "device") and given[name] != usual[name]:
+            if name not in ("task", "resume", "device", "ray", "json", "watch") and given[name] != usual[name]:
                 option = name.removeprefix("settings.").replace("_", "-")
                 raise InvalidInput(f"expected --resume alone: a run keeps its settings; got {option} as well")
 

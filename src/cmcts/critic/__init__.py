@@ -1,6 +1,7 @@
 """The safety critic: what every action will still cost, and how sure that is.
 
 ensemble.py   an ensemble of small perceptrons as a kernel
+support.py    where it has data, and where it only guesses
 identity.py   what a critic was made for: the model's sizes, parameters and code
 weights.py    its layers as named arrays, as they lie in files
 columns.py    the policies of a frontier, with every episode that they were measured by

@@ -2,6 +2,7 @@
 
     bundle.json          task, sizes, search and pruning settings, budget, training figures, digests of the other files
     critic.safetensors   weights.0, biases.0, ... float32; a bundle may do without
+    support.safetensors  where the critic has data (support.py); one that was trained before 0.2 does not say
     columns.safetensors  the policies of a frontier and all their episodes (columns.py), if there is one
 
 Loading executes nothing and needs neither JAX nor the training code. Everything is checked first: a file that is
@@ -24,9 +25,11 @@ from typing import Any
 
 from cmcts import json_settings
 from cmcts.critic import columns as column_arrays
+from cmcts.critic import support as support_arrays
 from cmcts.critic.columns import Column
 from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.critic.identity import changed_code, model_digest
+from cmcts.critic.support import Support
 from cmcts.critic.weights import Layers, from_arrays, sizes, to_arrays
 from cmcts.errors import InvalidInput, ModelWarning, expect, users_stack_level
 from cmcts.files import read_plain, write_atomically
@@ -35,11 +38,16 @@ from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 
 FORMAT = 2
-CRITIC_FILE, COLUMNS_FILE, BUNDLE_FILE = "critic.safetensors", "columns.safetensors", "bundle.json"
-MAX_CRITIC_BYTES, MAX_COLUMNS_BYTES, MAX_BUNDLE_BYTES = 64 << 20, 64 << 20, 1 << 20
+CRITIC_FILE, BUNDLE_FILE = "critic.safetensors", "bundle.json"
+COLUMNS_FILE, SUPPORT_FILE = "columns.safetensors", "support.safetensors"
+MAX_ARRAY_BYTES, MAX_BUNDLE_BYTES = 64 << 20, 1 << 20
 SHIPPED = Path(__file__).parent / "shipped"
-# Names of parts, and the versions that are read here.
-PARTS: dict[str, tuple[int, ...]] = {"columns": (column_arrays.VERSION,), "support": (), "values": ()}
+# Names of parts, with their files and the versions that are read here.
+PARTS: dict[str, tuple[str, tuple[int, ...]]] = {
+    "columns": (COLUMNS_FILE, (column_arrays.VERSION,)),
+    "support": (SUPPORT_FILE, (support_arrays.VERSION,)),
+    "values": ("", ()),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +66,8 @@ class Bundle:
     library: str
     cost_scale: tuple[float, ...] = ()
     """What counts as a large cost, one number a constraint: tolerances are shares of it. None means 1 each."""
+    support: Support | None = None
+    """Where the critic has data; None if that is not known."""
     columns: tuple[Column, ...] = ()
     """The policies of a frontier, measured in the training world; none if there is no frontier."""
     code: Mapping[str, str] = field(default_factory=dict)
@@ -74,7 +84,7 @@ class Bundle:
         if self.layers is None:
             return None
         weights, biases = zip(*self.layers, strict=True)
-        return ensemble(weights, biases, self.cost_count, self.cost_scale)
+        return ensemble(weights, biases, self.cost_count, self.cost_scale, self.support)
 
     def critic_for(self, model: Model) -> SafetyCritic:
         """The critic, or one that knows immediate costs only if there is none; refuses a model it was not made for.
@@ -150,11 +160,11 @@ class _Description:
         expect(said == meant, f"discounts {meant}, as in the settings of the search", said)
         for name, part in self.parts.items():
             expect(name in PARTS, f"parts out of {', '.join(PARTS)}", name)
-            known = " or ".join(map(str, PARTS[name])) or "none yet"
-            expect(
-                part.version in PARTS[name], f"part {name!r} of a version that is known here ({known})", part.version
-            )
-            expect(part.file == COLUMNS_FILE, f"part {name!r} in {COLUMNS_FILE}", part.file)
+            file, versions = PARTS[name]
+            known = " or ".join(map(str, versions)) or "none yet"
+            expect(part.version in versions, f"part {name!r} of a version that is known here ({known})", part.version)
+            expect(part.file == file, f"part {name!r} in {file}", part.file)
+        expect("support" not in self.parts or self.critic is not None, "a critic, whose support it is", None)
 
 
 @dataclass(frozen=True)
@@ -211,11 +221,15 @@ def save(bundle: Bundle, folder: Path) -> None:
             action_count=outputs // bundle.cost_count,
             sha256=hashlib.sha256(content).hexdigest(),
         )
-    parts = {}
-    columns = to_bytes(column_arrays.to_arrays(bundle.columns)) if bundle.columns else None
-    if columns is not None:
-        digest = hashlib.sha256(columns).hexdigest()
-        parts["columns"] = _Part(column_arrays.VERSION, COLUMNS_FILE, digest)
+    contents: dict[str, bytes] = {}
+    if bundle.columns:
+        contents["columns"] = to_bytes(column_arrays.to_arrays(bundle.columns))
+    if bundle.support is not None:
+        contents["support"] = to_bytes(support_arrays.to_arrays(bundle.support))
+    parts = {
+        name: _Part(PARTS[name][1][-1], PARTS[name][0], hashlib.sha256(part).hexdigest())
+        for name, part in contents.items()
+    }
     discounts = _Discounts(bundle.search.discount, bundle.search.discounts_of_costs(bundle.cost_count))
     description = _Description(
         format=FORMAT,
@@ -240,8 +254,8 @@ def save(bundle: Bundle, folder: Path) -> None:
         raise InvalidInput(f"cannot use {folder} for a bundle: {error.strerror or error}") from None
     if content is not None:
         write_atomically(folder / CRITIC_FILE, content)
-    if columns is not None:
-        write_atomically(folder / COLUMNS_FILE, columns)
+    for name, part in contents.items():
+        write_atomically(folder / PARTS[name][0], part)
     write_atomically(folder / BUNDLE_FILE, json_settings.dump(description, indent=2) + b"\n")
 
 
@@ -262,6 +276,7 @@ def load(folder: str | Path, model: Model | None = None) -> Bundle:
             training=described.training,
             library=described.library,
             cost_scale=described.cost_scale,
+            support=_support(path / SUPPORT_FILE, described),
             columns=_columns(path / COLUMNS_FILE, described),
             code=described.code,
         )
@@ -280,12 +295,12 @@ def _describe(raw: Any) -> _Description:
     return json_settings.convert(_upgraded(raw) if form == 1 else raw, _Description)
 
 
-def _arrays(path: Path, limit: int, sha256: str) -> dict[str, Any]:
+def _arrays(path: Path, sha256: str) -> dict[str, Any]:
     """The arrays of a file that has this digest."""
     from safetensors import SafetensorError
     from safetensors.numpy import load as from_bytes
 
-    content = read_plain(path, limit)
+    content = read_plain(path, MAX_ARRAY_BYTES)
     digest = hashlib.sha256(content).hexdigest()
     expect(digest == sha256, f"{path.name} with digest {sha256[:12]}...", digest[:12])
     try:
@@ -298,15 +313,21 @@ def _columns(path: Path, described: _Description) -> tuple[Column, ...]:
     part = described.parts.get("columns")
     if part is None:
         return ()
-    columns = column_arrays.from_arrays(_arrays(path, MAX_COLUMNS_BYTES, part.sha256), described.cost_count)
+    columns = column_arrays.from_arrays(_arrays(path, part.sha256), described.cost_count)
     guarded = any(column.settings.guard == "critic" for column in columns)
     expect(described.critic is not None or not guarded, "a critic, which guards a column", None)
     return columns
 
 
+def _support(path: Path, described: _Description) -> Support | None:
+    part, critic = described.parts.get("support"), described.critic
+    if part is None or critic is None:
+        return None
+    return support_arrays.from_arrays(_arrays(path, part.sha256), critic.feature_count, critic.action_count)
+
+
 def _layers(path: Path, critic: _Critic, described: _Description) -> Layers:
-    arrays = _arrays(path, MAX_CRITIC_BYTES, critic.sha256)
-    layers = from_arrays(arrays)
+    layers = from_arrays(_arrays(path, critic.sha256))
     members, widths = layers[0][0].shape[0], sizes(layers)
     said = [critic.feature_count, *critic.hidden, critic.action_count * described.cost_count]
     expect(widths == said, f"a critic of layers {widths}, as it is", said)

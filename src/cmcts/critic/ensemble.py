@@ -29,6 +29,7 @@ from cmcts.compilation.gpu import on_gpu
 from cmcts.compilation.travel import fields_of, remade
 from cmcts.compilation.vectors import WIDTH, add_products, put, read
 from cmcts.compilation.verdict import Verdict, first_fault, params_fault
+from cmcts.critic.support import Support
 from cmcts.errors import InvalidInput, expect
 from cmcts.model.interface import Model
 
@@ -185,6 +186,8 @@ class SafetyCritic:
     scratch_width: int = 1
     cost_scale: tuple[float, ...] = ()
     """What counts as a large cost, one number a constraint: tolerances and sigma_max are shares of it. 1 without it."""
+    support: Support | None = None
+    """Where it has data; what lies outside raises sigma at the root of a search. Without it, sigma is what it is."""
     verdict: Verdict = field(init=False, repr=False)  # does it compile
 
     def __post_init__(self) -> None:
@@ -246,10 +249,12 @@ def ensemble(
     biases: Sequence[NDArray[np.floating[Any]]],
     cost_count: int = 1,
     cost_scale: Sequence[float] = (),
+    support: Support | None = None,
 ) -> SafetyCritic:
     """The critic of an exported ensemble: weights[l] is [E, inputs, outputs], biases[l] is [E, outputs].
 
-    `cost_scale` says what counts as a large cost, one number a constraint, 1 without it.
+    `cost_scale` says what counts as a large cost, one number a constraint, 1 without it. `support` says where it has
+    data.
     """
     expect(len(weights) == len(biases) >= 1, "as many bias as weight arrays, at least one", (len(weights), len(biases)))
     for depth, weight in enumerate(weights):
@@ -286,6 +291,7 @@ def ensemble(
         cost_count,
         scratch_width=padded(max(rows, width), UNROLL) + 2 * UNROLL,
         cost_scale=tuple(cost_scale),
+        support=support,
     )
 
 

@@ -34,6 +34,13 @@ def model_digest(model: Model) -> str:
     return hasher.hexdigest()
 
 
+def params_digest(params: Any) -> str:
+    """A hash of a critic's parameters, to tell one critic from another."""
+    hasher = hashlib.sha256()
+    _hash_part("params", tuple(params) if isinstance(params, tuple) else params, hasher)
+    return hasher.hexdigest()[:20]
+
+
 def _hash_part(name: str, value: Any, hasher: Any) -> None:
     """Numbers by their bits; a plain model's other parameters by their parts, and what has none by its type."""
     value = getattr(value, "identity", value)

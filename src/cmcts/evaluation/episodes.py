@@ -18,12 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmcts.devices import Device, gpu_fault, validate_device
 from cmcts.errors import InvalidInput, expect
+from cmcts.evaluation.recall import Recall
 from cmcts.evaluation.statistics import Interval, mean_interval, rate_interval, standard_error
 from cmcts.model.interface import Model
 from cmcts.planning.agent import Agent, act_together
 from cmcts.planning.decision import Decision
 from cmcts.planning.planner import Planner
-from cmcts.random import Stream, stream
+from cmcts.random import Stream, stage_seed, stream
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -237,12 +238,15 @@ def run_episodes(
     device: Device = "cpu",
     lockstep: int | None = None,
     random_actions: float = 0.0,
+    plans_a_state: int | Recall | None = None,
     on_steps: Callable[[int, int], None] | None = None,
 ) -> tuple[Episodes, Transitions]:
     """Run episodes number `first_episode` ... of `seed`; `on_steps(decisions, finished)` hears of progress.
 
     `random_actions` is the share of steps that take a random legal action instead, for gathering data. `device` says
-    where it is planned, as in `Planner.plan_batch`, and `lockstep` how many episodes go side by side.
+    where it is planned, as in `Planner.plan_batch`, and `lockstep` how many episodes go side by side. With
+    `plans_a_state`, a state that comes up more often is decided on by one of so many plans (recall.py); what was
+    planned before is there if it is a `Recall`.
     """
     validate_device(device)
     if device != "cpu":
@@ -252,6 +256,9 @@ def run_episodes(
     expect(isinstance(episodes, int) and episodes >= 1, "episodes >= 1", episodes)
     expect(isinstance(seed, int) and seed >= 0, "a seed >= 0", seed)
     budgets = planner.model.validate_costs(budget, "budget")
+    decide: Callable[[Sequence[Agent], Floats, int | None, Device], list[Decision]] = act_together
+    if plans_a_state is not None:
+        decide = remembering(plans_a_state, seed, first_episode).act_together
     recorders: list[_Episode] = []
     for begin in range(0, episodes, lockstep):
         worlds = _one_by_one(make_world)
@@ -262,7 +269,7 @@ def run_episodes(
         recorders += block
         running = block
         while running:
-            decisions = act_together([e.agent for e in running], np.stack([e.state for e in running]), threads, device)
+            decisions = decide([e.agent for e in running], np.stack([e.state for e in running]), threads, device)
             for episode, decision in zip(running, decisions, strict=True):
                 episode.take(decision)
             still = [episode for episode in running if not episode.done]
@@ -274,18 +281,9 @@ def run_episodes(
     return _episodes(budgets, recorders), _transitions(planner, recorders)
 
 
-def random_walk(model: Model, make_world: Callable[[], Any], seed: int, steps: int) -> Iterator[NDArray[np.float64]]:
-    """The costs [M] of each step of one episode that takes random legal actions, for `steps` steps at most."""
-    from cmcts.model.from_env import single_environments
-
-    world, dice = single_environments(make_world())[0], np.random.default_rng(seed)
-    state, _ = world.reset(seed=world_seed(seed, 0))
-    for _ in range(steps):
-        state, _, terminated, truncated, info = world.step(int(dice.choice(model.legal(np.asarray(state)))))
-        yield model.validate_costs(info["cost"], 'info["cost"]')
-        if terminated or truncated:
-            break
-    world.close()
+def remembering(plans: int | Recall, seed: int, first_episode: int) -> Recall:
+    """A memory for the plans of these episodes, which parts of them can share."""
+    return plans if isinstance(plans, Recall) else Recall(plans, stage_seed(seed, first_episode))
 
 
 def _one_by_one(make_world: Callable[[], Any]) -> Iterator[gym.Env[Any, Any]]:

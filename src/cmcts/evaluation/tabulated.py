@@ -15,7 +15,6 @@ from cmcts.errors import InvalidInput, expect
 from cmcts.exact.finite import FiniteCMDP
 from cmcts.exact.solver import Values, evaluate
 from cmcts.planning.planner import Planner
-from cmcts.planning.planners import PenalizedMCTS
 from cmcts.random import stage_seed
 
 
@@ -24,7 +23,7 @@ def tabulated(
 ) -> NDArray[np.float64]:
     """[P] how often the planner takes each pair's action in the pair's state, over so many seeds."""
     expect(isinstance(seeds, int) and seeds >= 1, "seeds >= 1", seeds)
-    if not isinstance(planner, PenalizedMCTS) or planner.pruning is not None:
+    if planner.minds_budget:
         raise InvalidInput(
             f"expected a planner that decides by the state alone (PenalizedMCTS), got {type(planner).__name__}"
         )

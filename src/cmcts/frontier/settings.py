@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -16,14 +15,11 @@ KEEPS: tuple[Keep, ...] = get_args(Keep)
 class FrontierSettings:
     """How the columns of a frontier are found and measured."""
 
-    columns: int = 32
+    columns: int = 40
     """Columns to try at most; 0 builds no frontier."""
-    search_factors: tuple[int, ...] = (1, 4)
+    search_factors: tuple[int, ...] = (1, 4, 16)
     """Multiples of the task's own simulations a decision, smallest first, for columns that have a price and no critic:
-    a larger one is used if it pays."""
-    exploration_factors: tuple[float, ...] = (2.0, 0.5)
-    """Multiples of the search's relative exploration that are tried for the same columns; the first that pays is used.
-    A search with an absolute exploration keeps it."""
+    a larger one is tried for budgets near the task's, if the one before it paid."""
     screening_episodes: int = 80
     """Episodes that show whether a column can matter at all."""
     choosing_episodes: int = 400
@@ -39,8 +35,6 @@ class FrontierSettings:
         rising = self.search_factors == tuple(sorted(set(self.search_factors)))
         sound = len(self.search_factors) >= 1 and self.search_factors[0] >= 1 and rising
         expect(sound, "search_factors >= 1, smallest first", self.search_factors)
-        wide = all(share > 0 and math.isfinite(share) for share in self.exploration_factors)
-        expect(wide, "exploration_factors > 0", self.exploration_factors)
         for name in ("screening_episodes", "choosing_episodes", "confirming_episodes"):
             count = getattr(self, name)
             expect(isinstance(count, int) and count >= 2, f"{name} >= 2", count)

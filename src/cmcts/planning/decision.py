@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,9 @@ from cmcts.model.interface import Model
 from cmcts.random import Stream
 from cmcts.search.pruning import FREE, PruningSettings
 from cmcts.search.tree import Tree
+
+Refusal = Literal["illegal", "immediate cost", "prediction", "unsure"]
+Assurance = Literal["clear", "close", "none"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +52,30 @@ class Decision:
         """The name of the chosen action."""
         return self.model.action_name(self.action)
 
+    @property
+    def assurance(self) -> Assurance | None:
+        """How sure the critic is that the chosen action keeps the budget; None where nothing prunes.
+
+        "clear": its prediction is within what is left by at least the tolerance, or is nothing at all. "close": it is
+        within the tolerance, on one side or the other, which is as much as the critic can tell. "none": every action
+        was refused, or the prediction is not trusted.
+        """
+        if self.pruning is None or self.critic_mean is None or self.critic_sigma is None or self.cost_scale is None:
+            return None
+        mean, sigma = self.critic_mean[self.action], self.critic_sigma[self.action]
+        if self.pruned[self.action] or (sigma > self.pruning.sigma_max * self.cost_scale).any():
+            return "none"
+        free = mean <= FREE * self.cost_scale
+        within = mean + self.pruning.tolerance * self.cost_scale <= self.budget
+        return "clear" if (free | within).all() else "close"
+
+    @property
+    def least_cost_action(self) -> int:
+        """The legal action whose mean + sigma exceeds what is left by least, as the critic has it."""
+        assert self.critic_mean is not None and self.critic_sigma is not None and self.cost_scale is not None
+        over = ((self.critic_mean + self.critic_sigma - self.budget) / self.cost_scale).max(axis=1)
+        return int(np.argmin(np.where(self.legal, over, np.inf)))
+
     def next_budget(self, costs: NDArray[np.float64], discounts: ArrayLike) -> NDArray[np.float64]:
         """What is left after the chosen action cost `costs`, in discounted units of the next step.
 
@@ -78,14 +105,31 @@ class Decision:
             return ""
         return "; ".join(self._reason(action, int(m)) for m in np.flatnonzero(self.pruned_by[action]))
 
-    def _reason(self, action: int, m: int) -> str:
+    def refusal(self, action: int) -> Refusal | None:
+        """What kind of reason an action was refused for, by the first constraint that did; None if it was not."""
+        if not self.legal[action]:
+            return "illegal"
+        if not self.pruned[action] or self.critic_mean is None:
+            return None
+        return self._refusal(action, int(np.flatnonzero(self.pruned_by[action])[0]))
+
+    def _refusal(self, action: int, m: int) -> Refusal:
         assert self.critic_mean is not None and self.critic_sigma is not None
         assert self.pruning is not None and self.cost_scale is not None
+        mean, left, scale = self.critic_mean[action, m], self.budget[m], self.cost_scale[m]
+        if self.critic_sigma[action, m] > self.pruning.sigma_max * scale:
+            return "unsure" if self.pruning.unsure == "refuse" else "immediate cost"
+        low = mean - self.pruning.tolerance * scale <= left or mean <= FREE * scale
+        return "immediate cost" if low else "prediction"
+
+    def _reason(self, action: int, m: int) -> str:
+        assert self.critic_mean is not None and self.critic_sigma is not None
         mean, sigma, left = self.critic_mean[action, m], self.critic_sigma[action, m], self.budget[m]
-        scale = self.cost_scale[m]
         which = f"{self.model.cost_name(m)}: " if len(self.budget) > 1 else ""
-        unsure = sigma > self.pruning.sigma_max * scale
-        if unsure or mean - self.pruning.tolerance * scale <= left or mean <= FREE * scale:
+        kind = self._refusal(action, m)
+        if kind == "unsure":
+            return f"{which}critic is unsure, {mean:.2g} ± {sigma:.2g}"
+        if kind == "immediate cost":
             return f"{which}immediate cost exceeds the {left:.3g} left"
         digits = next((k for k in (4, 5, 6) if f"{mean:.{k}g}" != f"{left:.{k}g}"), 7)  # what decides must be seen
         return f"{which}critic predicts {mean:.{digits}g} ± {sigma:.2g}, {left:.{digits}g} left"
@@ -112,6 +156,7 @@ class Decision:
             "action": self.action,
             "name": self.action_name,
             "nothing_safe": self.nothing_safe,
+            "assurance": self.assurance,
             "budget": self.budget.tolist(),
             "cost_names": [self.model.cost_name(m) for m in range(len(self.budget))],
             "state": self.state.tolist(),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.errors import InvalidInput, expect
 from cmcts.planning.agent import Agent
-from cmcts.planning.decision import Decision
+from cmcts.planning.decision import Assurance, Decision, Refusal
 from cmcts.planning.planners import CMCTS
 from cmcts.random import Stream
 
@@ -33,15 +34,36 @@ class Intervention:
     taken: int
     taken_name: str
     reason: str
-    """Why the policy's action was refused."""
+    """Why the policy's action was refused, in words."""
+    kind: Refusal
+    """The same in one word or two, to be counted."""
     nothing_safe: bool
-    """Every action was judged unsafe, and the planner took the least bad."""
+    """Every action was judged unsafe, and the least bad was taken."""
+    assurance: Assurance | None
+    """How sure the critic is of what was taken instead (`Decision.assurance`)."""
 
     def to_dict(self) -> dict[str, Any]:
         """The intervention as a dictionary of plain values, ready for JSON."""
         return {
             name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()
         }
+
+
+def as_policy(policy: Policy | Any, name: str, action_count: int) -> Callable[[ArrayLike], int]:
+    """From state to action, of a function or an object with `predict`; what is no action is refused by name."""
+    predict = getattr(policy, "predict", None)
+    expect(callable(predict or policy), f"a {name} that is a function or has predict", policy)
+
+    def act(state: ArrayLike) -> int:
+        answer = policy(state) if predict is None else predict(state, deterministic=True)[0]
+        try:
+            action = int(np.asarray(answer).item())
+        except (TypeError, ValueError):
+            raise InvalidInput(f"expected the {name} to answer with one action, got {answer!r}") from None
+        expect(0 <= action < action_count, f"the {name}'s action to be from 0 to {action_count - 1}", answer)
+        return action
+
+    return act
 
 
 class SafetyMonitor:
@@ -53,7 +75,11 @@ class SafetyMonitor:
         monitor.observe(cost)
 
     `policy` is a function from state to action, or an object with `predict(state, deterministic=True)` that returns the
-    action first, as in Stable-Baselines3. Safe is what the planner's critic would not prune at the root.
+    action first, as in Stable-Baselines3. Safe is what the planner's critic would not prune at the root, and what it is
+    unsure of is not safe.
+
+    `fallback` acts in the policy's stead: "planner", which searches; "least_cost", the action that the critic predicts
+    the least of, at once; or another policy, as long as its own action is safe, and else the planner.
     """
 
     def __init__(
@@ -62,18 +88,21 @@ class SafetyMonitor:
         policy: Policy | Any,
         budget: ArrayLike,
         *,
+        fallback: Literal["planner", "least_cost"] | Policy | Any = "planner",
         rng: int | Stream = 0,
         iterations: int | None = None,
         seconds: float | None = None,
         keep_tree: bool = False,
     ) -> None:
         expect(isinstance(planner, CMCTS), "a CMCTS planner, whose critic judges actions", type(planner).__name__)
-        predict = getattr(policy, "predict", None)
-        expect(callable(predict or policy), "a policy that is a function or has predict", policy)
+        by_name, names = isinstance(fallback, str), ("planner", "least_cost")
+        expect(not by_name or fallback in names, f"a fallback out of {names}, or a policy", fallback)
         self.planner = planner
         self.interventions: list[Intervention] = []
         self.step = 0
-        self._propose: Policy = policy if predict is None else lambda state: predict(state, deterministic=True)[0]
+        self._propose = as_policy(policy, "policy", planner.model.action_count)
+        self._least_cost = fallback == "least_cost"
+        self._second = None if by_name else as_policy(fallback, "fallback", planner.model.action_count)
         self._agent = Agent(planner, budget, rng=rng, iterations=iterations, seconds=seconds, keep_tree=keep_tree)
 
     @property
@@ -88,18 +117,18 @@ class SafetyMonitor:
 
     def act(self, state: ArrayLike) -> int:
         """The policy's action if it is safe, else the planner's."""
-        proposed = self._proposal(state)
+        proposed = self._propose(state)
         budget = self._agent.arrive(state)
         # One simulation opens the root, where the critic judges every action. It draws what a plan would draw, so that
         # both judge alike where immediate costs are sampled.
         draws = self._agent.rng.copy()
         verdict = self.planner.plan(state, budget, iterations=1, rng=draws)
-        reason = verdict.reason(proposed)
-        if not reason:
+        reason, kind = verdict.reason(proposed), verdict.refusal(proposed)
+        if kind is None:
             self._agent.rng[:] = draws
             self._agent.decision = verdict
             return self._agent.override(proposed).action
-        decision = self._agent.act(state)
+        decision = self._fall_back(state, verdict, draws)
         self.interventions.append(
             Intervention(
                 step=self.step,
@@ -110,21 +139,29 @@ class SafetyMonitor:
                 taken=decision.action,
                 taken_name=decision.action_name,
                 reason=reason,
+                kind=kind,
                 nothing_safe=decision.nothing_safe,
+                assurance=decision.assurance,
             )
         )
         return decision.action
+
+    def _fall_back(self, state: ArrayLike, verdict: Decision, draws: Stream) -> Decision:
+        """What is done instead of the policy's action."""
+        if self._second is None and not self._least_cost:
+            return self._agent.act(state)
+        action = verdict.least_cost_action if self._second is None else self._second(state)
+        if self._second is not None and verdict.reason(action):
+            return self._agent.act(state)
+        self._agent.rng[:] = draws
+        self._agent.decision = verdict
+        return self._agent.override(action)
+
+    def refusals(self) -> dict[Refusal, int]:
+        """How often the policy was refused, by kind of reason."""
+        return dict(Counter(entry.kind for entry in self.interventions))
 
     def observe(self, costs: ArrayLike) -> NDArray[np.float64]:
         """Take note of what the last action really cost; returns what is left."""
         self.step += 1
         return self._agent.observe(costs)
-
-    def _proposal(self, state: ArrayLike) -> int:
-        answer, count = self._propose(state), self.planner.model.action_count
-        try:
-            action = int(np.asarray(answer).item())
-        except (TypeError, ValueError):
-            raise InvalidInput(f"expected the policy to answer with one action, got {answer!r}") from None
-        expect(0 <= action < count, f"the policy's action to be from 0 to {count - 1}", answer)
-        return action

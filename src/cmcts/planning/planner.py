@@ -135,6 +135,11 @@ class Planner:
             return decision.slack(self._cost_discounts)
         return decision.next_budget(paid, self._cost_discounts)
 
+    @property
+    def minds_budget(self) -> bool:
+        """Whether decisions depend on what is left of the budget, and not on state and multipliers alone."""
+        return True
+
     def initial_multipliers(self) -> NDArray[np.float64]:
         """lambda at the start of an episode."""
         return np.zeros(self.model.cost_count)
@@ -189,6 +194,7 @@ class Planner:
             sigma_max=float(pruning.sigma_max),
             tolerance=float(pruning.tolerance),
             cost_floor=pruning.cost_floor,
+            refuse_unsure=pruning.unsure == "refuse",
             fallback=LOWEST_MEAN if pruning.fallback == "lowest_mean" else LOWEST_PESSIMISTIC,
             expected_accounting=pruning.accounting == "expected",
             tune_multipliers=False,

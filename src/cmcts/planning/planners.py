@@ -45,6 +45,11 @@ class PenalizedMCTS(Planner):
         super().__init__(model, search, critic=critic, pruning=pruning)
         self._multipliers = model.validate_costs(multiplier, "multiplier")
 
+    @property
+    def minds_budget(self) -> bool:
+        """Only where a critic prunes by it, or rollouts refuse what it does not pay for."""
+        return self.pruning is not None or self.search.thrifty_rollouts
+
     def initial_multipliers(self) -> NDArray[np.float64]:
         """[M] lambda, which stays what it is."""
         return self._multipliers.copy()

@@ -56,15 +56,15 @@ def depths(rows: Rows, settings: str = "defaults") -> Figure:
 
 def _grid(rows: Rows, measures: Sequence[tuple[str, str]], budget: float | None = None) -> Figure:
     tasks = list(dict.fromkeys(row["task"] for row in rows))
-    figure, panels = _panels(len(measures), len(tasks))
+    figure, panels = make_panels(len(measures), len(tasks))
     for column, task in enumerate(tasks):
         for line, (measure, label) in enumerate(measures):
             axes = panels[line][column]
             for planner in STYLES:
                 here = [row for row in rows if row["task"] == task and row["planner"] == planner]
-                _line(axes, here, measure, LABELS[planner], COLOURS[planner], *STYLES[planner])
+                draw_line(axes, here, measure, LABELS[planner], COLOURS[planner], *STYLES[planner])
             if measure == "cost" and budget is not None:
-                _budget(axes, budget)
+                draw_budget(axes, budget)
             _iterations_axis(axes, rows, last=line == len(measures) - 1)
             if measure != "reward":
                 axes.set_ylim(bottom=0)
@@ -72,7 +72,7 @@ def _grid(rows: Rows, measures: Sequence[tuple[str, str]], budget: float | None 
                 axes.set_title(task_title(task))
             if column == 0:
                 axes.set_ylabel(label)
-    _legend(figure, panels)
+    draw_legend(figure, panels)
     return figure
 
 
@@ -80,7 +80,7 @@ def ablation(rows: Rows, settings: str) -> Figure:
     """Cost and violations against planning iterations for the paper's three ablations: 2 x 3."""
     rows = [row for row in rows if row["settings"] == settings]
     names = list(dict.fromkeys(row["panel"] for row in rows))
-    figure, panels = _panels(2, len(names))
+    figure, panels = make_panels(2, len(names))
     looks = (("#b2182b", "s", "--"), ("#0b5d6b", "o", "-"))
     for column, panel in enumerate(names):
         labels = list(dict.fromkeys(row["label"] for row in rows if row["panel"] == panel))
@@ -88,9 +88,9 @@ def ablation(rows: Rows, settings: str) -> Figure:
             axes = panels[line][column]
             for name, (colour, marker, style) in zip(labels, looks, strict=True):
                 here = [row for row in rows if row["panel"] == panel and row["label"] == name]
-                _line(axes, here, measure, name.replace("sigma_max", r"$\sigma_{max}$"), colour, marker, style)
+                draw_line(axes, here, measure, name.replace("sigma_max", r"$\sigma_{max}$"), colour, marker, style)
             if measure == "cost":
-                _budget(axes, 1.0)
+                draw_budget(axes, 1.0)
             _iterations_axis(axes, rows, last=line == 1)
             axes.set_ylim(bottom=0)
             if line == 0:
@@ -106,26 +106,26 @@ def ablation(rows: Rows, settings: str) -> Figure:
 def leak(rows: Rows) -> Figure:
     """Reward by the paper's settings: planners that see beliefs, and the same with the hidden rock values in view."""
     tasks = list(dict.fromkeys(row["task"] for row in rows))
-    figure, panels = _panels(1, len(tasks))
+    figure, panels = make_panels(1, len(tasks))
     for axes, task in zip(panels[0], tasks, strict=True):
         for planner in STYLES:
             for sees in ("beliefs", "hidden values"):
                 here = [r for r in rows if r["task"] == task and r["planner"] == planner and r["sees"] == sees]
                 marker, _ = STYLES[planner]
                 style = "-" if sees == "beliefs" else "--"
-                _line(axes, here, "reward", f"{LABELS[planner]}, {sees}", COLOURS[planner], marker, style,
+                draw_line(axes, here, "reward", f"{LABELS[planner]}, {sees}", COLOURS[planner], marker, style,
                       hollow=sees != "beliefs")  # fmt: skip
         axes.set_title(task_title(task))
         _iterations_axis(axes, rows, last=True)
     panels[0][0].set_ylabel("discounted reward")
-    _legend(figure, panels)
+    draw_legend(figure, panels)
     return figure
 
 
 def visits(rows: Rows) -> Figure:
     """Safe Gridworld: the share of time on each square, with arrows as long as an action was frequent there."""
     shown = list(dict.fromkeys((row["settings"], row["planner"], row["iterations"]) for row in rows))
-    figure, panels = _panels(1, len(shown), height=3.3)
+    figure, panels = make_panels(1, len(shown), height=3.3)
     for axes, (settings, planner, iterations) in zip(panels[0], shown, strict=True):
         here = [r for r in rows if (r["settings"], r["planner"], r["iterations"]) == (settings, planner, iterations)]
         counts = np.zeros((8, 8, len(MOVES)))
@@ -148,7 +148,8 @@ FIGURES: dict[str, tuple[str, Callable[[Rows], Figure]]] = {
 }
 
 
-def _panels(lines: int, columns: int, height: float = 2.35) -> tuple[Figure, list[list[Axes]]]:
+def make_panels(lines: int, columns: int, height: float = 2.35) -> tuple[Figure, list[list[Axes]]]:
+    """An empty figure, and its panels line by line."""
     with plt.rc_context(PAPER_SAFE):
         figure, panels = plt.subplots(
             lines, columns, figsize=(2.9 * columns, height * lines + 0.35), squeeze=False, layout="constrained"
@@ -158,19 +159,28 @@ def _panels(lines: int, columns: int, height: float = 2.35) -> tuple[Figure, lis
     return figure, [list(line) for line in panels]
 
 
-def _line(
-    axes: Axes, rows: Rows, measure: str, label: str, colour: str, marker: str, style: str, hollow: bool = False
+def draw_line(
+    axes: Axes,
+    rows: Rows,
+    measure: str,
+    label: str,
+    colour: str,
+    marker: str,
+    style: str,
+    hollow: bool = False,
+    against: str = "iterations",
 ) -> None:
-    """A curve with its interval shaded; rows without a figure leave a gap."""
-    there = sorted((row for row in rows if row[measure] is not None), key=lambda row: row["iterations"])
+    """A curve with its interval shaded, if it has one; rows without a figure leave a gap."""
+    there = sorted((row for row in rows if row[measure] is not None), key=lambda row: row[against])
     if not there:
         return
-    x = [row["iterations"] for row in there]
+    x = [row[against] for row in there]
     low, high = ([row[f"{measure}_{end}"] for row in there] for end in ("low", "high"))
     face = "white" if hollow else colour
     axes.plot(x, [row[measure] for row in there], color=colour, marker=marker, ls=style, lw=1.4, ms=4, label=label,
               markerfacecolor=face)  # fmt: skip
-    axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
+    if None not in low:
+        axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
 
 
 def _iterations_axis(axes: Axes, rows: Rows, last: bool) -> None:
@@ -186,14 +196,16 @@ def _iterations_axis(axes: Axes, rows: Rows, last: bool) -> None:
         axes.set_xlabel("planning iterations")
 
 
-def _budget(axes: Axes, budget: float) -> None:
+def draw_budget(axes: Axes, budget: float) -> None:
+    """A dotted line at the budget."""
     axes.axhline(budget, color=INK, ls=(0, (1, 1)), lw=1)
     axes.set_ylim(top=max(axes.get_ylim()[1], 1.15 * budget))
     axes.annotate("budget", (1.0, budget), xycoords=("axes fraction", "data"), xytext=(2, 0), rotation=90,
                   textcoords="offset points", ha="left", va="center", fontsize=7, color=INK)  # fmt: skip
 
 
-def _legend(figure: Figure, panels: list[list[Axes]]) -> None:
+def draw_legend(figure: Figure, panels: list[list[Axes]]) -> None:
+    """One legend below all panels."""
     labelled: dict[str, Any] = {}
     for axes in (axes for line in panels for axes in line):
         handles, labels = axes.get_legend_handles_labels()

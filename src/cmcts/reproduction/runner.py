@@ -25,8 +25,10 @@ from numpy.typing import NDArray
 from cmcts.critic import bundle
 from cmcts.devices import Device, validate_device
 from cmcts.errors import InvalidInput
-from cmcts.evaluation.episodes import Episodes, Transitions, run_episodes
+from cmcts.evaluation.blocks import episodes_on
+from cmcts.evaluation.episodes import Episodes, Transitions
 from cmcts.evaluation.statistics import mean_interval, standard_error
+from cmcts.executors import Executor, together
 from cmcts.files import write_atomically
 from cmcts.json_settings import flat
 from cmcts.planning.planner import Planner
@@ -59,9 +61,12 @@ class Progress(Protocol):
 class Reproduction:
     """The folder of a reproduction: the records of what is done, and the work that fills it."""
 
-    def __init__(self, path: Path, *, quick: bool, seed: int, device: Device = "cpu") -> None:
-        validate_device(device)
-        self.path, self.quick, self.seed = path, quick, seed
+    def __init__(
+        self, path: Path, *, quick: bool, seed: int, device: Device = "cpu", executor: Executor | None = None
+    ) -> None:
+        if executor is None:
+            validate_device(device)
+        self.path, self.quick, self.seed, self.executor = path, quick, seed, executor
         self.device: Device = device  # where it is planned
         try:
             for folder in ("records", "episodes", "visits", "critics"):
@@ -94,22 +99,31 @@ class Reproduction:
         return self.path / folder / f"{unit.name}.{suffix}"
 
     def run(self, units: list[Work], progress: Progress) -> None:
-        """Do those units that are not done yet, in order."""
-        for unit in units:
-            record = self.record(unit)
-            reporter = progress.begin(unit, done=record is not None)
-            if record is not None:
-                continue
-            began = time.perf_counter()
-            if isinstance(unit, Training):
-                record = self._train(unit, reporter)
-            elif isinstance(unit, Tuning):
-                record = self._tune(unit, progress.episodes)
-            else:
-                record = self._evaluate(unit, progress.episodes)
-            record["seconds"] = round(time.perf_counter() - began, 2)
-            write_atomically(self._file("records", unit, "json"), json.dumps(record, indent=2).encode())
-            progress.finish(unit, record)
+        """Do those units that are not done yet: in order, or by the executor, those first that others need."""
+        if self.executor is None:
+            for unit in units:
+                self._do(unit, progress)
+            return
+        needed = [unit for unit in units if not isinstance(unit, Cell)]
+        for wave in (needed, [unit for unit in units if isinstance(unit, Cell)]):
+            for _ in together(self.executor, lambda unit: self._do(unit, progress), wave):
+                pass
+
+    def _do(self, unit: Work, progress: Progress) -> None:
+        record = self.record(unit)
+        reporter = progress.begin(unit, done=record is not None)
+        if record is not None:
+            return
+        began = time.perf_counter()
+        if isinstance(unit, Training):
+            record = self._train(unit, reporter)
+        elif isinstance(unit, Tuning):
+            record = self._tune(unit, progress.episodes)
+        else:
+            record = self._evaluate(unit, progress.episodes)
+        record["seconds"] = round(time.perf_counter() - began, 2)
+        write_atomically(self._file("records", unit, "json"), json.dumps(record, indent=2).encode())
+        progress.finish(unit, record)
 
     def _train(self, unit: Training, reporter: Reporter | None) -> Record:
         task, settings = make(unit.task), unit.settings(self.seed, self.quick)
@@ -125,7 +139,7 @@ class Reproduction:
                     )
         else:
             folder = RunFolder.create(path, run_config(task, settings))
-        outcome = train(task, settings, folder, reporter, device=self.device)
+        outcome = train(task, settings, folder, reporter, device=self.device, executor=self.executor)
         history = folder.history
         return {
             "feasible": outcome.bundle is not None,
@@ -182,7 +196,8 @@ class Reproduction:
         seed: int,
         on_episodes: Callable[[int], None],
     ) -> tuple[Episodes, Transitions]:
-        return run_episodes(
+        return episodes_on(
+            self.executor,
             planner,
             world,
             make(unit.task).budget,

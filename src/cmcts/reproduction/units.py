@@ -23,7 +23,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "fallback: lowest mean": {"pruning": {"fallback": "lowest_mean"}},
     "lambda rule: paper": {"multiplier": {"rule": "paper", "initial": 0.0}},
     "lambda rule: sign": {"multiplier": {"rule": "sign", "initial": 0.0}},
-    "target: sarsa": {"critic": {"target": "sarsa"}},
+    "target: sarsa": {"critic": {"target": "sarsa"}, "": {"walk_steps": 0}},  # it learns what the walkers spend, too
     "first feasible critic": {"": {"patience": 0, "tolerances": (0.05,)}},
     "rollout: uniform": {"search": {"rollout": "uniform"}},
     "outcomes not stratified": {"search": {"stratified": False}},
@@ -71,6 +71,7 @@ class Training:
                 settings,
                 iterations=min(settings.iterations, 128),
                 steps_per_multiplier=500,
+                walk_steps=min(settings.walk_steps, 10_000),
                 max_rounds=2,
                 patience=0,
                 evaluation_episodes=200,

@@ -35,11 +35,13 @@ from cmcts.search.faults import (
 from cmcts.search.pruning import (
     ROUNDING,
     charge_expected,
+    doubt_root,
     find_floors,
     immediate_costs,
     least_charges,
     lowered,
     prune,
+    refused,
     settle,
 )
 from cmcts.search.tree import ILLEGAL, NO_NODE, ROOT, add_node, find_child
@@ -66,6 +68,7 @@ class Rules(NamedTuple):
     sigma_max: float
     tolerance: float
     cost_floor: bool
+    refuse_unsure: bool  # what the critic is unsure of is unsafe, else only its floor counts
     fallback: int
     expected_accounting: bool  # C_path charges what the critic expected, not what was paid
     tune_multipliers: bool  # CC-MCP: move the multipliers after every simulation
@@ -267,6 +270,8 @@ def expand(model, params, critic, critic_params, tree, node, budget, rules, work
         if not is_finite(work.features):
             note_fault(FEATURES, tree.states[node], 0, 0.0, work.costs, work.fault)
         critic.predict(critic_params, work.features, work.scratch, tree.critic_mean[node], tree.critic_sigma[node])
+        if node == ROOT:
+            doubt_root(tree, work)
         find_floors(model, params, tree.states[node], count, rules, work, rng)
         if rules.expected_accounting:
             charge_expected(tree, node, count, rules, work)
@@ -291,6 +296,8 @@ def overrun(model, params, state, action, slot, leaf_depth, time, budget, rules,
             prediction = lowered(mean, sigma, prediction, work.cost_scale[m], rules)
             if prediction == math.inf:
                 note_fault(CRITIC, state, action, mean, work.costs, work.fault)
+            if refused(sigma, work.cost_scale[m], rules):
+                worst = max(worst, sigma / work.cost_scale[m])
         ahead = work.spent[m] + work.cost_discounts[time, m] * prediction
         total = work.path_costs[m] + work.cost_discounts[leaf_depth, m] * ahead
         worst = max(worst, (total - budget[m]) / work.cost_scale[m])

@@ -53,6 +53,7 @@ class Exchange(NamedTuple):
 
     states: NDArray[np.float64]  # [L, S] where each search begins
     budgets: NDArray[np.float64]  # [L, M]
+    doubts: NDArray[np.float64]  # [L, A] of each root, as in the workspace
     multipliers: NDArray[np.float64]  # [L, M]
     rngs: NDArray[np.uint64]  # [L, 1]
     done: NDArray[np.int64]  # [L, 1] simulations
@@ -113,7 +114,7 @@ class Lanes:
 
     def _exchange(self) -> Exchange:
         work, size, constraints = self._session.work, self._model.state_size, self._model.cost_count
-        numbers = (np.empty(size), np.empty(constraints), np.empty(constraints))
+        numbers = (np.empty(size), np.empty(constraints), work.doubt, np.empty(constraints))
         return Exchange(*numbers, np.empty(1, np.uint64), np.empty(1, np.int64), work.fault, self._tree(1))
 
     def bytes_per_lane(self, iterations: int) -> int:
@@ -159,8 +160,9 @@ class Lanes:
         host = np.empty(outside, np.uint8)
         ours: Exchange = _carved(host, exchange, lanes)
         ours.states[:], ours.budgets[:], ours.multipliers[:], ours.rngs[:] = states, budgets, multipliers, rngs
+        ours.doubts[:] = [self._session.doubt(state) for state in states] if self._session.doubts else 0.0
         ours.done[:] = 0
-        kept, sent = _size(exchange[:2], lanes), _size(exchange[:5], lanes)
+        kept, sent = _size(exchange[:3], lanes), _size(exchange[:6], lanes)
         _CARD.send(host[:sent], memory)
         theirs: Exchange = _carved(memory[:outside], exchange, lanes)
         tree, memo = _carved(memory[outside:], lane, lanes)
@@ -347,8 +349,8 @@ def _source(tree: Tree, work: Workspace, rules: Rules) -> str:
             return f"shared.{name}"
         if name == "memo":
             return f"Memo({', '.join(f'memo.{part}[lane]' for part in Memo._fields)})"
-        if name == "fault":
-            return "exchange.faults[lane]"
+        if name in ("fault", "doubt"):
+            return f"exchange.{name}s[lane]"
         aligned = "" if is_simulated() else ", alignment=16"  # a critic reads its scratch memory in fours
         return name if name in shared else f"cuda.local.array({array.shape}, np.{_short(array)}{aligned})"
 

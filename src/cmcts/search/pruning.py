@@ -9,7 +9,7 @@ C_path = c(s_0, a_0) + gamma c(s_1, a_1) + ... + gamma^(t-1) c(s_(t-1), a_(t-1))
     v.   A_unsafe = {a in A_feasible : C_path + gamma^t Q(s_t, a) > c_hat}
     vi.  expand A \\ A_unsafe
 
-With several constraints an action is unsafe if any of them says so. Three options depart from the paper, each of them
+With several constraints an action is unsafe if any of them says so. Four options depart from the paper, each of them
 switched off by the settings in brackets:
 
 * `tolerance` [0]: Q is lowered by this much before it is compared. The authors round Q to one decimal, a tolerance of
@@ -18,6 +18,9 @@ switched off by the settings in brackets:
   (Not by expected accounting, where what is compared is also charged: many small risks would be taken for nothing.)
 * `cost_floor` [False]: costs are never negative, so Q(s, a) >= E[c(s, a)], and the model knows the right-hand side. The
   floor holds for predictions that are unsure as well, where the paper keeps the action unseen.
+* `unsure` ["floor"]: what a sigma above sigma_max means. "floor" is the paper's spirit: the prediction is ignored, and
+  only the floor counts. That is right while data is gathered, where what is unknown must be tried to be known. "refuse"
+  is for deployment: unknown is unsafe. What is charged by expected accounting is the floor either way.
 * `fallback` ["lowest_mean"]: what to keep when every legal action is unsafe. The lowest mean trusts predictions that
   were just thrown away as unsure; "lowest_pessimistic" takes the lowest mean + sigma, floored.
 
@@ -72,6 +75,8 @@ class PruningSettings:
     most 0.02 is 0."""
     cost_floor: bool = True
     """Never predict less than the model's own expected immediate cost, trusted or not."""
+    unsure: Literal["refuse", "floor"] = "refuse"
+    """What becomes of an action whose prediction is not trusted: it is unsafe, or only its floor counts."""
     fallback: Literal["lowest_pessimistic", "lowest_mean"] = "lowest_pessimistic"
     """Which actions to keep when every one is unsafe."""
     accounting: Accounting = "paid"
@@ -80,6 +85,7 @@ class PruningSettings:
     def __post_init__(self) -> None:
         expect(self.sigma_max >= 0 and not math.isnan(self.sigma_max), "sigma_max >= 0", self.sigma_max)
         expect(self.tolerance >= 0 and math.isfinite(self.tolerance), "tolerance >= 0 and finite", self.tolerance)
+        expect(self.unsure in ("refuse", "floor"), 'unsure to be "refuse" or "floor"', self.unsure)
         fallbacks = ("lowest_pessimistic", "lowest_mean")
         expect(self.fallback in fallbacks, f"fallback to be one of {fallbacks}", self.fallback)
         expect(self.accounting in ACCOUNTINGS, f"accounting to be one of {ACCOUNTINGS}", self.accounting)
@@ -87,7 +93,7 @@ class PruningSettings:
     @classmethod
     def paper(cls, sigma_max: float = 0.5) -> PruningSettings:
         """Algorithm 1 to the letter, with the authors' rounding and fallback."""
-        return cls(sigma_max=sigma_max, tolerance=0.05, cost_floor=False, fallback="lowest_mean")
+        return cls(sigma_max=sigma_max, tolerance=0.05, cost_floor=False, unsure="floor", fallback="lowest_mean")
 
 
 @kernel
@@ -125,6 +131,21 @@ def lowered(mean, sigma, floor, cost_scale, rules):
     if not sure:
         return floor
     return max(mean - (max(tolerance, free) if mean <= free else tolerance), floor)
+
+
+@kernel
+def refused(sigma, cost_scale, rules):
+    """Whether an action is unsafe for no other reason than that the ensemble is unsure."""
+    return rules.refuse_unsure and sigma > rules.sigma_max * cost_scale
+
+
+@kernel
+def doubt_root(tree, work):
+    """Raise sigma of the root's actions by what is known of them from outside the ensemble, in `work.doubt`."""
+    constraints = work.costs.shape[0]
+    for action in range(work.doubt.shape[0]):
+        for m in range(constraints):
+            tree.critic_sigma[ROOT, action * constraints + m] += np.float32(work.doubt[action] * work.cost_scale[m])
 
 
 @entry_point  # not inlined: it is large, and needed in several places
@@ -214,7 +235,8 @@ def prune(tree, node, count, budget, rules, work):
             prediction = lowered(mean, sigma, floor, work.cost_scale[m], rules)
             if prediction == math.inf:
                 note_fault(CRITIC, tree.states[node], action, mean, work.costs, work.fault)
-            if scale * prediction - left > ROUNDING * work.cost_scale[m]:
+            too_dear = scale * prediction - left > ROUNDING * work.cost_scale[m]
+            if too_dear or refused(sigma, work.cost_scale[m], rules):
                 pruned_by |= 1 << m
             if rules.fallback == LOWEST_PESSIMISTIC:
                 mean = max(mean + sigma, floor)

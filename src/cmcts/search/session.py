@@ -25,6 +25,7 @@ from cmcts.search.tree import NO_NODE, ROOT, Tree, allocate, find_child, reroot
 from cmcts.search.workspace import workspace
 
 _plant, _draw_salt, _find_child = uncompiled(kernels.plant), uncompiled(kernels.draw_salt), uncompiled(find_child)
+_doubt_root = uncompiled(pruning.doubt_root)
 _immediate_costs, _least_charges = uncompiled(pruning.immediate_costs), uncompiled(pruning.least_charges)
 
 
@@ -46,6 +47,10 @@ class Critic(Protocol):
     @property
     def uncompiled(self) -> Any:
         """What an uncompiled search calls."""
+
+    @property
+    def support(self) -> Any:
+        """Where it has data: `doubt(features)` is what to add to sigma, in units of the cost scale. Or None."""
 
     @property
     def compiles(self) -> bool:
@@ -120,9 +125,21 @@ class SearchSession:
             self.tree = self._allocate(capacity)
         if len(self.model.legal(state)) == 0:
             raise InvalidInput(f"expected a state with a legal action, got {shown(state)}")
+        self.work.doubt[:] = self.doubt(state)
         with np.errstate(over="ignore"):
             _plant(self.tree, state, self.rules, self.work, rng)
         self._set(budget, multipliers, rng)
+
+    @property
+    def doubts(self) -> bool:
+        """Whether anything is ever added to sigma."""
+        return self.rules.use_critic and self.critic.support is not None
+
+    def doubt(self, state: NDArray[np.float64]) -> NDArray[np.float64]:
+        """[A] what is added to sigma if `state` is the root."""
+        if not self.doubts:
+            return np.zeros(self.model.action_count)
+        return np.asarray(self.critic.support.doubt(self.model.feature_vector(state)))
 
     def resume_at(
         self,
@@ -154,6 +171,9 @@ class SearchSession:
             _draw_salt(self.tree, self.rules, rng)
         self.work.fault[0] = 0.0
         if self.rules.use_critic:
+            self.work.doubt[:] = self.doubt(state)
+            if self.tree.expanded[ROOT]:
+                _doubt_root(self.tree, self.work)
             self._call(
                 pruning.reprune,
                 (self.model, self.model.params, self.tree, self.budget, self.rules, self.work, self.rng),

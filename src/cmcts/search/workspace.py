@@ -86,6 +86,7 @@ class Workspace(NamedTuple):
     floors: NDArray[np.float64]  # [A*M] of every legal action of the node that is judged
     least: NDArray[np.float64]  # [M] the least that any legal action of a state takes from the budget
     overrun: NDArray[np.float64]  # [A]
+    doubt: NDArray[np.float64]  # [A] what is added to sigma at the root, in units of the cost scale
     features: NDArray[np.float32]  # [F]
     memo: Memo  # what the critic said of states seen lately
     scratch: NDArray[np.float32]  # [4, width] for the critic
@@ -132,6 +133,7 @@ def workspace(
         floors=np.zeros(a * m),
         least=np.zeros(m),
         overrun=np.zeros(a),
+        doubt=np.zeros(a),
         features=np.zeros(feature_count, np.float32),
         memo=memo(s, a * m),
         scratch=np.zeros((4, width), np.float32),

@@ -4,8 +4,10 @@ settings.py     all that a training depends on besides the task
 paper.py        the paper's own settings
 loop.py         gather, fit, evaluate, until it is feasible and as good as it gets
 multipliers.py  the search for lambda while data is gathered
+exploration.py  how widely the search explores
 dataset.py      from transitions to what the learner sees
 learning.py     temporal differences for the ensemble
+fitting.py      a fit as a unit of work, for executors
 surrogate.py    a slow world, learnt from its own steps
 selection.py    which critic is kept
 run_folder.py   a training that can be killed at any moment and resumed

@@ -13,6 +13,8 @@ from cmcts.model.interface import Model
 from cmcts.training.learning import Arrays, Batch, feasible_value, forward, td_target
 from cmcts.training.settings import CriticSettings
 
+SURE_SHARE = 0.95  # of the held-out steps have a sigma within the critic's error
+
 
 def as_batch(model: Model, transitions: Transitions) -> Batch:
     """Transitions as the learner sees them: features instead of states, and the legal actions of next states."""
@@ -65,7 +67,12 @@ def held_out_figures(
     discounts: Sequence[float],
     cost_scale: NDArray[np.float64],
 ) -> dict[str, Any]:
-    """Squared temporal-difference error and calibration of mean and sigma on episodes the critic has not seen."""
+    """Squared temporal-difference error and calibration of mean and sigma on episodes the critic has not seen.
+
+    `error` is what the critic cannot tell apart, in cost scales: how far it is off at half of the steps, or how far its
+    members are apart at nearly all of them, whichever is more. (Not how far it is off at nearly all of them: where
+    dangers strike by chance, a single step is off by most of a danger's cost, however good the critic.)
+    """
     if not held_out.any():
         return {}
     rows = Batch(*(column[held_out] for column in data))
@@ -82,8 +89,10 @@ def held_out_figures(
     sigma = values.std(axis=0)[index, rows.actions]
     returns = monte_carlo_costs(transitions, discounts)[held_out]
     error = mean - returns
+    off, apart = np.abs(mean - targets) / cost_scale, sigma / cost_scale
     return {
         "held_out": int(held_out.sum()),
+        "error": float(max(np.median(off, axis=0).max(), np.quantile(apart, SURE_SHARE, axis=0).max())),
         "held_out_td_error": float(((mean - targets) ** 2).mean()),
         "calibration": {
             "bias": float(error.mean()),

@@ -4,7 +4,8 @@ Each member e minimises the mean squared temporal-difference error over the data
 
     L_e = E_D [ (Q_e(s, a) - y)^2 ],      y = c + gamma (1 - terminal) V(s'),      gamma the discount of that cost,
 
-against a target network that follows slowly, on minibatches of its own. Two targets, by name:
+against a target network that follows slowly, on minibatches of its own, out of a resample of the data of its own (a
+bootstrap): where a danger was met only a few times, members disagree on how likely it is. Two targets, by name:
 
 * "sarsa", the paper's: V(s') = Q'_e(s', a') with the action a' that really followed. Predicts what the policies that
   gathered the data would still spend.
@@ -20,6 +21,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -125,6 +127,7 @@ def update(
     target_network: Member,
     optimiser_state: Any,
     data: Batch,
+    resamples: Any,
     count: Any,
     key: Any,
     settings: tuple[int, int, int, float, float, tuple[float, ...], str, float],
@@ -137,6 +140,7 @@ def update(
     def one(carry: Any, step_key: Any) -> Any:
         ensemble, target_network, optimiser_state = carry
         picks = jax.random.randint(step_key, (members, rows), 0, count)
+        picks = jnp.take_along_axis(resamples, picks, axis=1)
         batch = Batch(*(column[picks] for column in data))
         targets = batch_targets(target_network, batch, discounts, target, pessimism)
         loss, gradient = eqx.filter_value_and_grad(td_loss)(ensemble, batch, targets)  # type: ignore[no-untyped-call]
@@ -155,6 +159,23 @@ def make_optimiser(rate: float, steps: int) -> optax.GradientTransformation:
 
 
 CHUNK = 250  # gradient steps between two reports of progress
+THREADS = "2"
+
+
+@cache
+def start_jax() -> None:
+    """Let JAX begin with a fixed number of threads: on one core XLA sums in another order than on several.
+
+    It takes the number from the environment, when it first looks for devices.
+    """
+    before = os.environ.get("NPROC")
+    os.environ["NPROC"] = THREADS
+    try:
+        jax.devices()
+    finally:
+        del os.environ["NPROC"]
+        if before is not None:
+            os.environ["NPROC"] = before
 
 
 def fit(
@@ -166,6 +187,7 @@ def fit(
     on_chunk: Any = None,
 ) -> tuple[Arrays, float]:
     """Fit a fresh ensemble; returns its arrays and the last training loss."""
+    start_jax()
     rows, features = data.features.shape
     cost_count = data.costs.shape[-1]
     # Padding to a power of two keeps the compiled update while the data grows. How much of it is real must then be an
@@ -176,6 +198,9 @@ def fit(
     key = jax.random.key(seed)
     key, start = jax.random.split(key)
     ensemble = initial_ensemble((features, *settings.hidden, action_count * cost_count), settings.members, start)
+    resamples = jnp.tile(jnp.arange(padded, dtype=jnp.int32), (settings.members, 1))
+    if settings.bootstrap:
+        resamples = jax.random.randint(jax.random.fold_in(start, 1), resamples.shape, 0, rows, jnp.int32)
     target_network = ensemble
     optimiser_state = make_optimiser(settings.learning_rate, settings.steps).init(eqx.filter(ensemble, eqx.is_array))
     loss = math.nan
@@ -193,7 +218,7 @@ def fit(
             settings.pessimism,
         )
         ensemble, target_network, optimiser_state, mean = update(
-            ensemble, target_network, optimiser_state, columns, count, jax.random.fold_in(key, done), static
+            ensemble, target_network, optimiser_state, columns, resamples, count, jax.random.fold_in(key, done), static
         )
         done += chunk
         loss = float(mean)

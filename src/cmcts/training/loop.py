@@ -1,9 +1,11 @@
 """Training the safety critic: gather, fit, evaluate, until it is feasible and as good as it gets.
 
     scale        what counts as a large cost here (unless the task says it): random walks in the training world
+    walk         random walks once more, to be learnt from, and the policy that is to be watched, if there is one
     repeat
         gather   plan episodes in the training world with the latest critic pruning, at lambda_1, lambda_2, ... until
                  the mean cost lies just below the budget (multipliers.py); keep all transitions
+        explore  in the first round, find out how widely to explore from now on (exploration.py)
         fit      a fresh ensemble on all data so far (learning.py)
         evaluate C-MCTS with that critic and lambda = 0 in the training world, at a few pruning tolerances
     until the best feasible critic has not improved for `patience` rounds
@@ -32,14 +34,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.critic import bundle as bundles
+from cmcts.critic import support as supports
 from cmcts.critic.bundle import Bundle
 from cmcts.critic.columns import Column
 from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.critic.identity import code_digests, model_digest
 from cmcts.critic.weights import from_arrays, to_arrays
 from cmcts.devices import Device, validate_device
-from cmcts.evaluation.episodes import Episodes, Transitions, random_walk, run_episodes
+from cmcts.evaluation.blocks import episodes_on
+from cmcts.evaluation.episodes import Episodes, Transitions
 from cmcts.evaluation.statistics import standard_error
+from cmcts.evaluation.walks import Propose, rollout_policy, walk
+from cmcts.executors import Executor
 from cmcts.frontier.generation import Guard, generate
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CMCTS, PenalizedMCTS
@@ -47,7 +53,10 @@ from cmcts.random import stage_seed
 from cmcts.search.pruning import PruningSettings
 from cmcts.tasks.task import Task
 from cmcts.training.dataset import as_batch, concatenate, held_out_figures, held_out_mask
-from cmcts.training.learning import Batch, fit, in_units
+from cmcts.training.exploration import EPISODES as EXPLORING_EPISODES
+from cmcts.training.exploration import climb
+from cmcts.training.fitting import fit_on
+from cmcts.training.learning import Batch, in_units
 from cmcts.training.multipliers import Measurement, next_multipliers
 from cmcts.training.run_folder import RunFolder
 from cmcts.training.selection import best_feasible, confirmed, does_not_pay, hopeless, is_feasible
@@ -55,9 +64,9 @@ from cmcts.training.settings import TrainingSettings
 from cmcts.version import __version__
 
 EVALUATION_BLOCK = 100  # episodes between two looks at whether an evaluation is still worth finishing
-WALKS, WALK_STEPS = 32, 100  # random walks that show how large costs are, and how long they are at most
+SCALE_STEPS = 2000  # of random walks that show how large costs are
 # What a seed is for: no episode of one is ever an episode of another, or of an evaluation by command.
-GATHER, EVALUATE, FIT, CONFIRM, SCALE = 1, 2, 3, 4, 5
+GATHER, EVALUATE, FIT, CONFIRM, SCALE, WALK, WATCH, EXPLORE = range(1, 9)
 
 
 class Reporter(Protocol):
@@ -105,29 +114,37 @@ def train(
     reporter: Reporter | None = None,
     *,
     device: Device = "cpu",
+    executor: Executor | None = None,
+    watch: Propose | None = None,
 ) -> Outcome:
     """Train a critic for `task` in the run folder `run`; leaves the bundle there if a feasible critic was found.
 
     `device` says where it is planned, as in `Planner.plan_batch`; the critic is fitted where JAX finds its devices.
+    Episodes and fits are done by the `executor`, if there is one, with the same result. `watch` is a policy that a
+    `SafetyMonitor` is to watch: the critic learns from its steps as well.
     """
-    validate_device(device)
+    if executor is None:
+        validate_device(device)
     with run.in_use():
-        return _train(_Trainer(task, settings, run, reporter or Silence(), device))
+        return _train(_Trainer(task, settings, run, reporter or Silence(), device, executor), watch)
 
 
-def _train(trainer: _Trainer) -> Outcome:
+def _train(trainer: _Trainer, watch: Propose | None) -> Outcome:
     settings = trainer.settings
+    trainer.walk(watch)
     critic: SafetyCritic | None = None
     evaluations: list[dict[str, Any]] = []
     stale = rounds = 0
     for round_ in range(settings.max_rounds):
         trainer.gather(round_, critic)
+        if round_ == 0 and settings.choose_exploration:
+            trainer.choose_exploration()
         critic = trainer.fit(round_)
         before = best_feasible(evaluations)
         # A first critic has seen little, and the next is often feasible as it is.
         early = round_ == 0 and settings.max_rounds > 1
         for accounting in settings.accountings[:1] if early else settings.accountings:
-            for tolerance in settings.tolerances:
+            for tolerance in trainer.tolerances(round_):
                 pruning = dataclasses.replace(settings.pruning, tolerance=tolerance, accounting=accounting)
                 evaluations.append(trainer.evaluate(round_, critic, pruning, evaluations))
             if best_feasible(evaluations) is not None:
@@ -157,15 +174,23 @@ class _Trainer:
     """The stages. Each is done once: a resumed run reads what the earlier one wrote."""
 
     def __init__(
-        self, task: Task, settings: TrainingSettings, run: RunFolder, reporter: Reporter, device: Device
+        self,
+        task: Task,
+        settings: TrainingSettings,
+        run: RunFolder,
+        reporter: Reporter,
+        device: Device,
+        executor: Executor | None,
     ) -> None:
         self.task, self.settings, self.run, self.reporter = task, settings, run, reporter
         self.device: Device = device
+        self.executor = executor
         self.model = task.model
         self.budget = task.model.validate_costs(task.budget, "budget")
         self.data: list[Transitions] = []
         self.batches: list[Batch] = []
         self.gathered_until = ""  # why the last search for lambda ended
+        self.multipliers = np.zeros(task.model.cost_count)  # where it did
         self.cost_scale = self._find_cost_scale()
 
     def stage(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -190,20 +215,42 @@ class _Trainer:
 
     def _walk_at_random(self) -> dict[str, Any]:
         """Random legal walks in the training world; each constraint's scale is at least the largest cost they met."""
-        self.reporter.begin("scale", WALKS, round=0)
-        largest, steps = np.zeros(self.model.cost_count), 0
-        for walk in range(WALKS):
-            for costs in random_walk(self.model, self.task.training_world, self._seed(SCALE, walk), WALK_STEPS):
-                largest, steps = np.maximum(largest, costs), steps + 1
-            self.reporter.advance(1)
-        scale = np.maximum(largest, self.budget)
+        self.reporter.begin("scale", SCALE_STEPS, round=0)
+        seed = self._seed(SCALE)
+        walks = walk(self.model, self.task.training_world, seed, SCALE_STEPS, on_steps=self.reporter.advance)
+        scale = np.maximum(walks.costs.max(axis=0), self.budget)
         return {
             "phase": "scale",
             "round": 0,
             "cost_scale": np.where(scale > 0, scale, 1.0).tolist(),
-            "episodes": WALKS,
-            "walked": steps,
+            "episodes": int(walks.last.sum()),
+            "walked": len(walks),
         }
+
+    def walk(self, watch: Propose | None) -> None:
+        """What nobody plans: walks that stray from the model's rollout policy, and from the one to be watched."""
+        if self.settings.walk_steps > 0:
+            self._walk("walk", self._seed(WALK), rollout_policy(self.model, self._seed(WALK)))
+        if watch is not None:
+            self._walk("watch", self._seed(WATCH), watch)
+
+    def _walk(self, name: str, seed: int, policy: Propose | None) -> None:
+        file = f"transitions/{name}.safetensors"
+        self.stage(name, lambda: self._take_walks(name, seed, policy, file))
+        self._add(file)
+
+    def _take_walks(self, name: str, seed: int, policy: Propose | None, file: str) -> dict[str, Any]:
+        steps = self.settings.walk_steps or self.settings.steps_per_multiplier
+        self.reporter.begin(name, steps, round=0)
+        walks = walk(self.model, self.task.training_world, seed, steps, policy, self.reporter.advance)
+        self.run.save(file, vars(walks))
+        costs = walks.costs.mean(axis=0).tolist()
+        return {"phase": name, "round": 0, "episodes": int(walks.last.sum()), "walked": len(walks), "step_costs": costs}
+
+    def _add(self, file: str) -> None:
+        transitions = Transitions(**self.run.load(file))
+        self.data.append(transitions)
+        self.batches.append(as_batch(self.model, transitions))
 
     def _seed(self, *words: int) -> int:
         return stage_seed(self.settings.seed, *words)
@@ -222,9 +269,8 @@ class _Trainer:
                 f"gather {round_} {k}",
                 lambda: self._gather(round_, k, critic, multipliers * unit / scale, file),  # noqa: B023
             )
-            transitions = Transitions(**self.run.load(file))
-            self.data.append(transitions)
-            self.batches.append(as_batch(self.model, transitions))
+            self.multipliers = np.array(record["multipliers"])
+            self._add(file)
             costs, errors = np.array(record["cost_means"]) / scale, np.array(record["cost_ses"]) / scale
             past.append(Measurement(multipliers, costs, errors))
 
@@ -239,7 +285,7 @@ class _Trainer:
             search = dataclasses.replace(settings.search, thrifty_rollouts=thrifty)
             planner = PenalizedMCTS(self.model, multipliers, search)
         else:
-            pruning = dataclasses.replace(settings.pruning, accounting=settings.accountings[0])
+            pruning = dataclasses.replace(settings.pruning, accounting=settings.accountings[0], unsure="floor")
             planner = CMCTS(self.model, critic, settings.search, pruning, multipliers)
         block = 32
         parts: list[Transitions] = []
@@ -247,7 +293,8 @@ class _Trainer:
         seed = self._seed(GATHER, round_, k)
         self.reporter.begin("gather", settings.steps_per_multiplier, multipliers=multipliers.tolist(), round=round_)
         while sum(map(len, parts)) < settings.steps_per_multiplier:
-            done, steps = run_episodes(
+            done, steps = episodes_on(
+                self.executor,
                 planner,
                 self.task.training_world,
                 self.budget,
@@ -280,6 +327,49 @@ class _Trainer:
             "cost_ses": [standard_error(costs[:, m]) for m in range(costs.shape[1])],
         }
 
+    def choose_exploration(self) -> None:
+        """Explore more or less widely from now on, if that pays; an absolute width is the user's own choice.
+
+        Nor is it asked where the planning model may be wrong: what it overlooks is not found by looking elsewhere.
+        """
+        search = self.settings.search
+        if search.exploration is None and self.task.model_is_exact:
+            width = climb(search.relative_exploration, self._penalised_returns)
+            search = dataclasses.replace(search, relative_exploration=width)
+            self.settings = dataclasses.replace(self.settings, search=search)
+
+    def _penalised_returns(self, width: float) -> NDArray[np.float64]:
+        file = f"exploration/{width:g}.safetensors"
+        self.stage(f"explore {width:g}", lambda: self._explore(width, file))
+        arrays = self.run.load(file)
+        return np.asarray(arrays["rewards"] - arrays["costs"] @ self.multipliers)
+
+    def _explore(self, width: float, file: str) -> dict[str, Any]:
+        search = dataclasses.replace(self.settings.search, relative_exploration=width)
+        self.reporter.begin("explore", EXPLORING_EPISODES, round=0, width=width)
+        done, _ = episodes_on(
+            self.executor,
+            PenalizedMCTS(self.model, self.multipliers, search),
+            self.task.training_world,
+            self.budget,
+            episodes=EXPLORING_EPISODES,
+            seed=self._seed(EXPLORE),
+            iterations=self.settings.iterations,
+            device=self.device,
+            on_steps=lambda _, finished: self.reporter.advance(finished),
+        )
+        self.run.save(file, {"rewards": done.rewards, "costs": done.costs})
+        return {
+            "phase": "explore",
+            "round": 0,
+            "width": width,
+            "multipliers": self.multipliers.tolist(),
+            "episodes": len(done),
+            "steps": int(done.steps.sum()),
+            "reward_mean": float(done.rewards.mean()),
+            "cost_means": done.costs.mean(axis=0).tolist(),
+        }
+
     def fit(self, round_: int) -> SafetyCritic:
         """A fresh ensemble on everything gathered so far."""
         file = f"critics/{round_:03d}.safetensors"
@@ -288,7 +378,19 @@ class _Trainer:
 
     def _critic(self, round_: int) -> SafetyCritic:
         weights, biases = zip(*from_arrays(self.run.load(f"critics/{round_:03d}.safetensors")), strict=True)
-        return ensemble(weights, biases, self.model.cost_count, self.cost_scale.tolist())
+        return ensemble(weights, biases, self.model.cost_count, self.cost_scale.tolist(), self._support(round_))
+
+    def _support(self, round_: int) -> supports.Support | None:
+        if not self.settings.critic.support:
+            return None
+        arrays = self.run.load(_support_file(round_))
+        return supports.from_arrays(arrays, self.model.feature_count, self.model.action_count)
+
+    def tolerances(self, round_: int) -> tuple[float, ...]:
+        """The tolerances to try: none below the critic's own error, but for the largest."""
+        tried, record = self.settings.tolerances, self.run.find(f"fit {round_}")
+        error = (record or {}).get("error", 0.0)
+        return tuple(tolerance for tolerance in tried if tolerance >= min(error, max(tried)))
 
     def _fit(self, round_: int, file: str) -> dict[str, Any]:
         settings = self.settings.critic
@@ -306,9 +408,13 @@ class _Trainer:
             done = steps
 
         discounts = self.settings.search.discounts_of_costs(self.model.cost_count)
-        arrays, loss = fit(training, settings, self.model.action_count, discounts, seed, on_chunk)
+        actions = self.model.action_count
+        arrays, loss = fit_on(self.executor, training, settings, actions, discounts, seed, on_chunk)
         arrays = in_units(arrays, self.cost_scale)
         self.run.save(file, to_arrays(arrays))
+        if settings.support:
+            support = supports.find_support(data.features, data.actions, held_out, self.model.action_count, seed)
+            self.run.save(_support_file(round_), supports.to_arrays(support))
         return {
             "phase": "fit",
             "round": round_,
@@ -368,7 +474,8 @@ class _Trainer:
         parts: list[Episodes] = []
         fingerprint, twin = "", None
         while (done := sum(map(len, parts))) < settings.evaluation_episodes:
-            episodes, _ = run_episodes(
+            episodes, _ = episodes_on(
+                self.executor,
                 planner,
                 self.task.training_world,
                 self.budget,
@@ -415,7 +522,8 @@ class _Trainer:
             guard = Guard(self._critic(best["round"]), self._pruning(best), self.settings.search)
         # The training's own search and pruning, which need not be the task's.
         task = dataclasses.replace(self.task, search=self.settings.search, pruning=self.settings.pruning)
-        return generate(task, self.settings.frontier, self.settings.seed, guard, self.cost_scale, self, self.device)
+        frontier, seed = self.settings.frontier, self.settings.seed
+        return generate(task, frontier, seed, guard, self.cost_scale, self, self.device, self.executor)
 
     def save(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """For the frontier's stages: write arrays to a file of the run."""
@@ -455,6 +563,7 @@ class _Trainer:
             model_digest=model_digest(self.model),
             feature_description=self.model.feature_description,
             layers=None if file is None else from_arrays(self.run.load(file)),
+            support=None if best is None else self._support(best["round"]),
             cost_count=self.model.cost_count,
             search=self.settings.search,
             pruning=self._untrained_pruning if best is None else self._pruning(best),
@@ -465,6 +574,10 @@ class _Trainer:
             columns=columns,
             code=code_digests(self.model),
         )
+
+
+def _support_file(round_: int) -> str:
+    return f"critics/{round_:03d}-support.safetensors"
 
 
 def _fingerprint(episodes: Episodes) -> str:

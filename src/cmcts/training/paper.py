@@ -32,13 +32,14 @@ def paper_settings(task: Task, seed: int = 0) -> TrainingSettings:
         iterations=own.iterations,
         random_actions=0.0,
         patience=0,
+        walk_steps=0,
         untrained=False,
         tolerances=(0.05,),
         accountings=("paid",),
         relative_costs=False,
         search=search,
         pruning=PruningSettings.paper(own.sigma_max),
-        critic=CriticSettings(target="sarsa"),
+        critic=CriticSettings(target="sarsa", steps=2000, learning_rate=1e-3, bootstrap=False, support=False),
         frontier=FrontierSettings(columns=0),
         multiplier=MultiplierSettings(
             rule="paper", alpha0=own.alpha0, epsilon=own.epsilon, initial=0.0, max_updates=50

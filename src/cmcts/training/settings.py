@@ -28,18 +28,22 @@ class CriticSettings:
     """Units of each hidden layer."""
     target: Literal["feasible", "sarsa"] = "feasible"
     """What the critic learns: the least that must still be spent, or what the gathering policies spent."""
+    bootstrap: bool = True
+    """Each member learns from a resample of its own, so that they disagree where there is little data."""
     pessimism: float = 1.0
     """How many standard deviations the feasible target adds to each action of the next state."""
-    steps: int = 2000
+    steps: int = 4000
     """Gradient steps a fit; each fit starts from fresh weights."""
     batch: int = 128
     """Transitions a gradient step, drawn for each perceptron by itself."""
-    learning_rate: float = 1e-3
+    learning_rate: float = 4e-3
     """Of the first gradient step; it falls to a hundredth along a cosine."""
     target_rate: float = 0.02
     """Share of the weights that the target network takes over at each step."""
     held_out: float = 0.1
-    """Share of the episodes that are kept for the held-out error and the calibration check."""
+    """Share of the episodes that are kept for the held-out error, the calibration check and the support's radius."""
+    support: bool = True
+    """Keep where the data lies, so that the critic doubts what is far from it."""
 
     def __post_init__(self) -> None:
         for name in ("members", "steps", "batch"):
@@ -66,27 +70,32 @@ class TrainingSettings:
     """Gather at least so many real steps for each lambda."""
     random_actions: float = 0.1
     """Share of the gathered steps that take a random legal action instead: they show what else could happen."""
+    walk_steps: int = 40_000
+    """Steps of random walks before the first round, which show what a planner avoids; 0 for none."""
     max_rounds: int = 6
     """Rounds of gather, fit and evaluate at most."""
     patience: int = 1
     """Go on for so many rounds without a better feasible critic; 0 stops at the first feasible one."""
     evaluation_episodes: int = 400
     """Episodes that judge whether a critic is feasible, and as many others that confirm the choice; 200 or more."""
+    choose_exploration: bool = True
+    """Find out, after the first data, whether the search had better explore half or twice as widely, and so on."""
     untrained: bool = True
     """Also try what prunes by immediate costs alone: a critic that earns less than that is not kept."""
     confirmations: int = 3
     """So many of the best critics are tried on fresh episodes at most; the first that is feasible there is kept."""
     relative_costs: bool = True
     """Tolerances, sigma_max, epsilon and lambda are in units of the task's cost scale, not in plain units of cost."""
-    tolerances: tuple[float, ...] = (0.02, 0.05, 0.1, 0.0)
-    """Pruning tolerances to try with each critic, as shares of the cost scale; the last one is cut short where others
-    have set a reward to beat."""
+    tolerances: tuple[float, ...] = (0.03, 0.05, 0.1)
+    """Pruning tolerances to try with each critic, as shares of the cost scale. Those below the critic's own error on
+    held-out episodes are left out, but for the largest: what was refused for less would be refused by chance."""
     accountings: tuple[Accounting, ...] = ACCOUNTINGS
     """How the budget is accounted for; the next one is tried, from the second round on, while nothing was feasible."""
     search: SearchSettings = field(default_factory=SearchSettings)
     """How the tree is grown, in training and in the bundle."""
     pruning: PruningSettings = field(default_factory=PruningSettings)
-    """What counts as unsafe while data is gathered; the bundle has the tolerance and accounting that were best."""
+    """What counts as unsafe; the bundle has the tolerance and accounting that were best. While data is gathered, what
+    the critic is unsure of is judged by its floor alone: it must be tried to be known."""
     critic: CriticSettings = field(default_factory=CriticSettings)
     """The ensemble and how it is fitted."""
     multiplier: MultiplierSettings = field(default_factory=MultiplierSettings)
@@ -99,6 +108,8 @@ class TrainingSettings:
             expect(
                 isinstance(getattr(self, name), int) and getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name)
             )
+        walks = isinstance(self.walk_steps, int) and self.walk_steps >= 0
+        expect(walks, "walk_steps >= 0", self.walk_steps)
         expect(isinstance(self.seed, int) and self.seed >= 0, "a seed >= 0", self.seed)
         expect(self.patience >= 0, "patience >= 0", self.patience)
         expect(0 <= self.random_actions < 1, "random_actions in [0, 1)", self.random_actions)
