@@ -63,7 +63,8 @@ def efficiency(seconds: float, pairs: int) -> None:
             print(
                 f"{episodes} episodes, {episodes / threads[0]:.0f} s: {threads[0]:.2f} a second in threads, "
                 f"{there[0]:.2f} on Ray with {ray.slots} one-core workers, ratio {ratios[-1][0]:.3f}; "
-                f"by processor time {threads[1]:.2f} and {there[1]:.2f}, ratio {ratios[-1][1]:.3f} (load {os.getloadavg()[0]:.1f})",
+                f"by processor time {threads[1]:.2f} and {there[1]:.2f}, ratio {ratios[-1][1]:.3f} "
+                f"(load {os.getloadavg()[0]:.1f})",
                 flush=True,
             )
     wall, cpu = np.median(ratios, axis=0)
