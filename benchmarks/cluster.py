@@ -1,7 +1,8 @@
 """What a Ray cluster costs: `python benchmarks/cluster.py [--part efficiency|overhead|model]`.
 
 efficiency  an evaluation by Ray with one-core workers beside the thread pool of this process, in turns, after both have
-            compiled. The ratio is of episodes a second; it needs a machine that does nothing else
+            compiled. Ratios of episodes a second, which needs a machine that does nothing else, and of episodes a
+            second of processor time, by all processes together, which does not
 overhead    units that do nothing: milliseconds each, one after the other and many at once
 model       a simulation of many nodes by a model of the driver, with what `overhead` measured: how many units wait, and
             how long a unit must be to keep all cores busy. The model is first compared with a real Ray on units that
@@ -16,6 +17,7 @@ import os
 import statistics
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -40,27 +42,48 @@ def efficiency(seconds: float, pairs: int) -> None:
     task = cmcts.make(TASK)
     planner = CCMCP(task.model, task.search, task.ccmcp_settings)
 
-    def rate(executor: Executor | None, episodes: int, seed: int) -> float:
-        began = time.perf_counter()
+    def rates(executor: Executor | None, episodes: int, seed: int) -> np.ndarray:
+        """Episodes a second of wall-clock time, and of processor time."""
+        cpu, began = processor_seconds(), time.perf_counter()
         episodes_on(
             executor, planner, task.real_world, task.budget, episodes=episodes, seed=seed, iterations=ITERATIONS
         )
-        return episodes / (time.perf_counter() - began)
+        return episodes / np.array([time.perf_counter() - began, processor_seconds() - cpu])
 
     with Ray("local") as ray:
-        rate(ray, 64, 0)  # compiles, and starts the workers
-        episodes = int(seconds * rate(None, 128, 0))
+        rates(ray, 64, 0)  # compiles, and starts the workers
+        episodes = int(seconds * rates(None, 128, 0)[0])
         ratios = []
         for pair in range(pairs):
-            threads = rate(None, episodes, pair)
-            there = rate(ray, episodes, pair)
+            # Who goes first changes, for what else the machine does changes as well.
+            order: list[Executor | None] = [None, ray] if pair % 2 == 0 else [ray, None]
+            measured = {executor is None: rates(executor, episodes, pair) for executor in order}
+            threads, there = measured[True], measured[False]
             ratios.append(there / threads)
             print(
-                f"{episodes} episodes, {episodes / threads:.0f} s: {threads:.2f} a second in threads, {there:.2f} on "
-                f"Ray with {ray.slots} one-core workers, ratio {ratios[-1]:.3f} (load {os.getloadavg()[0]:.1f})",
+                f"{episodes} episodes, {episodes / threads[0]:.0f} s: {threads[0]:.2f} a second in threads, "
+                f"{there[0]:.2f} on Ray with {ray.slots} one-core workers, ratio {ratios[-1][0]:.3f}; "
+                f"by processor time {threads[1]:.2f} and {there[1]:.2f}, ratio {ratios[-1][1]:.3f} "
+                f"(load {os.getloadavg()[0]:.1f})",
                 flush=True,
             )
-    print(f"median ratio {statistics.median(ratios):.3f}")
+    wall, cpu = np.median(ratios, axis=0)
+    print(f"median ratios: {wall:.3f} by the clock, {cpu:.3f} by processor time")
+
+
+def processor_seconds() -> float:
+    """What this process and all that descend from it have used; workers are grandchildren."""
+    used, parents = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        parents[int(folder.name)], used[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    family = {os.getpid()}
+    while more := {process for process, parent in parents.items() if parent in family} - family:
+        family |= more
+    return sum(used[process] for process in family) / os.sysconf("SC_CLK_TCK")
 
 
 def overhead() -> tuple[float, float]:
@@ -105,7 +128,9 @@ def simulate(slots: int, unit_seconds: float, driver: float, latency: float, uni
         while submitted < units and len(arrivals) < QUEUED * slots:
             now += driver / 2
             begun = max(heapq.heappop(free), now + latency / 2)
-            heapq.heappush(free, begun + durations[submitted])
+            heapq.heappush(
+                free, begun + durations[submitted] + latency
+            )  # a worker asks for the next one when it is free
             heapq.heappush(arrivals, begun + durations[submitted] + latency / 2)
             submitted += 1
         most = max(most, len(arrivals))

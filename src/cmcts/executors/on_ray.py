@@ -211,6 +211,7 @@ def _connect(address: str) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == "local":
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told of a cluster that we start
+        os.environ.setdefault("RAY_worker_niceness", "0")  # its workers come before others as this process would
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         with warnings.catch_warnings():
             # JAX, where it is loaded, warns of forks; Ray's are followed by a new program at once.
