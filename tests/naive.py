@@ -281,7 +281,7 @@ class NaiveSearch:
         overruns = {}
         for number, action in node.actions.items():
             action.judged_by = []
-            overruns[number] = -math.inf
+            overruns[number], certain = -math.inf, False
             for m in self.constraints:
                 scale, left = self.critic.cost_scale[m], self.budget[m] - node.path_costs[m]
                 if self.unknown(node.sigma[number][m], m) or (
@@ -291,7 +291,9 @@ class NaiveSearch:
                 guess = node.mean[number][m]
                 if self.rules.fallback == 1:
                     guess = max(guess + node.sigma[number][m], action.floor[m])
+                    certain = certain or discounts[m] * action.floor[m] - left > ROUNDING * scale
                 overruns[number] = max(overruns[number], (discounts[m] * guess - left) / scale)
+            overruns[number] += 1e6 if certain else 0.0
         node.nothing_safe = all(action.judged_by for action in node.actions.values())
         least = min(overruns.values())
         for number, action in node.actions.items():

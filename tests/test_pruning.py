@@ -96,6 +96,9 @@ def test_what_is_unknown_is_unsafe_in_deployment():
     two = prune_second(careful, [[0.1, 0.1], [0.1, 0.1]], [0.0, 0.0, 0.0, 0.6], 0.9)
     assert two == ([0], [0, 2], False)
     assert prune_second(careful, [0.3, 0.2], [0.6, 0.6], 0.9) == ([1], [1, 1], True)
+    # What costs too much for sure is no better than what is unknown, however large the doubt.
+    floored = dataclasses.replace(careful, cost_floor=True, fallback="lowest_pessimistic")
+    assert prune_second(floored, [0.0, 1.1], [1.2, 0.0], 0.9, costs=[0.0, 1.1]) == ([0], [1, 1], True)
 
 
 def test_cost_floor_prunes_unsure_and_low_predictions():

@@ -71,10 +71,14 @@ class Decision:
 
     @property
     def least_cost_action(self) -> int:
-        """The legal action whose mean + sigma exceeds what is left by least, as the critic has it."""
+        """The legal action whose mean + sigma exceeds what is left by least, as the critic has it.
+
+        Of those that were refused, any that the critic is merely unsure of comes before those that cost too much.
+        """
         assert self.critic_mean is not None and self.critic_sigma is not None and self.cost_scale is not None
         over = ((self.critic_mean + self.critic_sigma - self.budget) / self.cost_scale).max(axis=1)
-        return int(np.argmin(np.where(self.legal, over, np.inf)))
+        rank = {None: 0, "unsure": 1}
+        return min(np.flatnonzero(self.legal).tolist(), key=lambda a: (rank.get(self.refusal(a), 2), over[a]))
 
     def next_budget(self, costs: NDArray[np.float64], discounts: ArrayLike) -> NDArray[np.float64]:
         """What is left after the chosen action cost `costs`, in discounted units of the next step.

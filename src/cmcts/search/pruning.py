@@ -22,7 +22,8 @@ switched off by the settings in brackets:
   only the floor counts. That is right while data is gathered, where what is unknown must be tried to be known. "refuse"
   is for deployment: unknown is unsafe. What is charged by expected accounting is the floor either way.
 * `fallback` ["lowest_mean"]: what to keep when every legal action is unsafe. The lowest mean trusts predictions that
-  were just thrown away as unsure; "lowest_pessimistic" takes the lowest mean + sigma, floored.
+  were just thrown away as unsure; "lowest_pessimistic" takes the lowest mean + sigma, floored, and what costs too much
+  at once only if everything does.
 
 `tolerance`, `sigma_max` and FREE are shares of a *cost scale*, one number a constraint that comes with the critic: the
 same problem in other units is the same problem.
@@ -61,6 +62,7 @@ Accounting = Literal["paid", "expected"]
 ACCOUNTINGS: tuple[Accounting, ...] = get_args(Accounting)
 LOWEST_MEAN, LOWEST_PESSIMISTIC = 0, 1
 FREE = 0.02  # of the cost scale: no critic tells so little from nothing
+CERTAIN = 1e6  # cost scales: to exceed the budget for sure, and at once, is worse than any doubt
 ROUNDING = 1e-9  # of the cost scale: totals that equal the budget but for rounding are within it
 
 
@@ -227,7 +229,7 @@ def prune(tree, node, count, budget, rules, work):
     for k in range(count):
         action = work.legal[k]
         pruned_by = 0
-        worst = -math.inf
+        worst, certain = -math.inf, False
         for m in range(constraints):
             column, scale = action * constraints + m, work.cost_discounts[depth, m]
             mean, sigma = np.float64(tree.critic_mean[node, column]), np.float64(tree.critic_sigma[node, column])
@@ -240,7 +242,10 @@ def prune(tree, node, count, budget, rules, work):
                 pruned_by |= 1 << m
             if rules.fallback == LOWEST_PESSIMISTIC:
                 mean = max(mean + sigma, floor)
+                certain = certain or scale * floor - left > ROUNDING * work.cost_scale[m]
             worst = max(worst, (scale * mean - left) / work.cost_scale[m])
+        if certain:
+            worst += CERTAIN
         tree.pruned_by[node, action] = pruned_by
         work.overrun[action] = worst
         best = min(best, worst)
