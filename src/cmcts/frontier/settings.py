@@ -17,7 +17,7 @@ class FrontierSettings:
 
     columns: int = 40
     """Columns to try at most; 0 builds no frontier."""
-    search_factors: tuple[int, ...] = (1, 4, 16)
+    search_factors: tuple[int, ...] = (1, 4)
     """Multiples of the task's own simulations a decision, smallest first, for columns that have a price and no critic:
     a larger one is tried for budgets near the task's, if the one before it paid."""
     screening_episodes: int = 80
