@@ -21,6 +21,7 @@ import numpy as np
 
 import cmcts
 from cmcts.envs.rocksample.model import SENSE
+from cmcts.envs.safe_gridworld.model import STAY
 from cmcts.evaluation.episodes import world_seed
 from cmcts.evaluation.statistics import rate_interval
 from cmcts.exact.finite import enumerate_states
@@ -164,8 +165,17 @@ def gridworld_policies() -> dict[str, Policy]:
     import torch
 
     torch.set_num_threads(1)
-    learner = PPO("MlpPolicy", task.training_world(), seed=0, verbose=0, device="cpu", n_steps=512)
-    learner.learn(40_000)
+    import gymnasium as gym
+
+    class Inside(gym.ActionWrapper):  # type: ignore[type-arg]
+        """Stays where it is instead of leaving the grid: else the first thing to be learnt is never to move."""
+
+        def action(self, action: Any) -> Any:
+            return action if action in task.model.legal(self.unwrapped._state) else STAY
+
+    world = Inside(task.training_world())
+    learner = PPO("MlpPolicy", world, seed=0, gamma=0.95, ent_coef=0.02, n_steps=512, device="cpu")
+    learner.learn(60_000)
     return {**policies, "PPO": lambda state: int(learner.predict(state, deterministic=True)[0])}
 
 
@@ -222,7 +232,7 @@ def _episode(task: Any, planner: Any, policy: Policy, seed: int, iterations: int
         legal = task.model.legal(state)
         action = watch.act(state) if watch else policy(state)
         if action not in legal:
-            action = int(legal[0])
+            action = int(legal[-1])  # in Safe Gridworld: stay
         state, reward, terminated, truncated, info = world.step(action)
         if watch:
             watch.observe(info["cost"])
