@@ -341,7 +341,7 @@ def test_columns_that_make_no_sense_are_refused(changes, message):
 @pytest.mark.parametrize(
     "changes",
     [{"columns": -1}, {"search_factors": ()}, {"search_factors": (4, 1)}, {"screening_episodes": 1},
-     {"screening_episodes": 500}, {"margin": 0.0}],
+     {"screening_episodes": 900}, {"margin": 0.0}],
 )  # fmt: skip
 def test_settings_of_a_frontier_are_checked(changes):
     with pytest.raises(InvalidInput, match="expected"):

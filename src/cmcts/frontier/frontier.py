@@ -92,13 +92,19 @@ class Frontier:
         expect(keep in KEEPS, f"keep to be one of {KEEPS}", keep)
         expect((share is not None) == (keep == "chance"), 'a share with keep="chance", and only then', share)
         expect(share is None or 0 <= share <= 1, "a share of episodes from 0 to 1", share)
+        return self._policy(self._best(limits, share), limits, keep, share)
+
+    def shares(self, budget: Floats) -> Floats:
+        """[K] how often each column is drawn to keep a budget on average."""
+        return self._best(budget, None).weights
+
+    def _best(self, limits: Floats, share: float | None) -> Mixed:
         every = range(len(self.columns))
         try:
             chosen = self._mixed("chosen", limits, share, every)
-            mixed = self._mixed("confirmed", limits, share, np.flatnonzero(chosen.weights > _NEGLIGIBLE).tolist())
+            return self._mixed("confirmed", limits, share, np.flatnonzero(chosen.weights > _NEGLIGIBLE).tolist())
         except InfeasibleBudget:  # by the choosing episodes, or fresh ones of what they chose: any column may help
-            mixed = self._mixed("confirmed", limits, share, every)
-        return self._policy(mixed, limits, keep, share)
+            return self._mixed("confirmed", limits, share, every)
 
     def nearest(
         self, budget: ArrayLike | None = None, *, keep: Keep = "mean", share: float | None = None

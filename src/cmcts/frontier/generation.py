@@ -37,7 +37,7 @@ from cmcts.evaluation.episodes import Episodes
 from cmcts.evaluation.statistics import standard_error
 from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.executors import Executor
-from cmcts.frontier.frontier import planner_of
+from cmcts.frontier.frontier import Frontier, planner_of
 from cmcts.frontier.ladder import close, distinct, ladder
 from cmcts.frontier.mixture import CONFIDENCE, Limits, Mixed, best_mixture
 from cmcts.frontier.settings import FrontierSettings
@@ -384,41 +384,45 @@ class _Generator:
 
         They are played in blocks, the next one always by the column whose cost leaves the most doubt.
         """
-        samples = {k: self.confirm(k, 0) for k in wanted}
+        columns = {k: self.column(k, self.confirm(k, 0)) for k in wanted}
         blocks = dict.fromkeys(wanted, 1)
         for _ in range((CONFIRMING_BLOCKS - 1) * len(wanted)):
-            if (k := self.most_doubtful(samples)) is None:
+            if (k := self.most_doubtful(columns)) is None:
                 break
-            samples[k] = _joined(samples[k], self.confirm(k, blocks[k]))
+            columns[k] = self.column(k, _joined(columns[k].confirmed, self.confirm(k, blocks[k])))
             blocks[k] += 1
-        return tuple(Column(self.tried[k].settings, self.tried[k].sample, samples[k]) for k in wanted)
+        return tuple(columns.values())
+
+    def column(self, k: int, confirmed: Sample) -> Column:
+        return Column(self.tried[k].settings, self.tried[k].sample, confirmed)
 
     def confirm(self, k: int, block: int) -> Sample:
         """A block of fresh episodes of a column."""
         episodes = self.settings.confirming_episodes
         return self.measure("confirm", k, self.tried[k].settings, block * episodes, episodes)
 
-    def most_doubtful(self, samples: dict[int, Sample]) -> int | None:
+    def most_doubtful(self, columns: dict[int, Column]) -> int | None:
         """The column of which more episodes help most, at the budget that has to leave the largest share unspent.
 
         None if no such share exceeds the settings' margin. Of a budget of 0 nothing can be left unspent: there it is
         the middle of the ladder that counts.
         """
         own = self.budget if self.budget.any() else self.ladder[len(self.ladder) // 2]
-        rewards = np.array([sample.rewards.mean() for sample in samples.values()])
+        frontier = Frontier(self.task.model, tuple(columns.values()), tuple(own.tolist()))
         found, largest = None, self.settings.margin
         for budget in (own, own / 2, 2 * own):
-            rows = Limits.of(list(samples.values()), budget)
             try:
-                weights = best_mixture(rewards, rows).weights
+                weights = frontier.shares(budget)
             except InfeasibleBudget:
                 continue
+            samples = [column.confirmed for column in columns.values()]
+            rows = Limits.of(samples, budget)
             shares = rows.margins(weights) / np.maximum(budget, 1e-3 * self.scale)
             if shares.max() > largest:
                 largest, m = float(shares.max()), int(shares.argmax())
-                counts = np.array([len(sample) for sample in samples.values()])
+                counts = np.array([len(sample) for sample in samples])
                 saved = (weights * rows.errors[:, m]) ** 2 / (counts + self.settings.confirming_episodes)
-                found = list(samples)[int(saved.argmax())]
+                found = list(columns)[int(saved.argmax())]
         return found
 
 

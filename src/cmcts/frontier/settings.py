@@ -20,9 +20,9 @@ class FrontierSettings:
     search_factors: tuple[int, ...] = (1, 4)
     """Multiples of the task's own simulations a decision, smallest first, for columns that have a price and no critic:
     a larger one is tried for budgets near the task's, if the one before it paid."""
-    screening_episodes: int = 80
+    screening_episodes: int = 100
     """Episodes that show whether a column can matter at all."""
-    choosing_episodes: int = 400
+    choosing_episodes: int = 800
     """Episodes, with those, of every column that can: they say which columns are kept, and which to mix."""
     confirming_episodes: int = 400
     """Episodes on fresh worlds of every column that is kept: they say how much of each."""
