@@ -47,7 +47,7 @@ test-gpu-simulator: .venv/gpu  ## the same on a simulated GPU
 	@touch $@
 
 test-ray: .venv/ray  ## Ray on two nodes, with kills and lost drivers; minutes
-	$(BIN)/python -m pytest -m extras tests/test_ray.py
+	$(BIN)/python -m pytest -m extras tests/test_ray.py tests/test_ray_nodes.py
 
 test-nojit: .venv/installed  ## the same sources, uncompiled
 	NUMBA_DISABLE_JIT=1 $(PYTEST)

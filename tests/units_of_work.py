@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+TESTS = Path(__file__).parent
+
 
 def assert_same_episodes(one, other):
     """The same episodes and steps, to the last bit; only the time that decisions took may differ."""
@@ -61,3 +63,9 @@ def dies_once(marks: Path, unit: int) -> int:
 
 def always_dies(unit):
     os._exit(1)
+
+
+def environment():
+    """For processes that tests start: they find the library and these tests."""
+    paths = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": paths, "RAY_USAGE_STATS_ENABLED": "0"}

@@ -37,7 +37,7 @@ class Ray:
 
     `auto` looks at `RAY_ADDRESS` first. With device "cuda" each unit gets a GPU as well; with "auto" if there are any.
     A unit that takes more than `unit_seconds` is tried elsewhere. To be used in a `with` statement; a cluster that was
-    not started here goes on.
+    not started here goes on. Where `ray.init` was called before, that cluster is used.
     """
 
     def __init__(self, address: str = "auto", *, device: Device = "cpu", unit_seconds: float = 3600.0) -> None:
@@ -65,6 +65,10 @@ class Ray:
             self._ours = True
             # Ray tells standard output of every worker that died, among our results; the tally counts them.
             ray._private.worker._worker_logs_enabled = False
+        elif self.address not in ("local", "auto", joined := ray.get_runtime_context().gcs_address):
+            raise InvalidInput(
+                f"expected a process that has joined no other Ray cluster than {self.address}, got one at {joined}"
+            )
         self._ray = ray
         self.gpu = self.device != "cpu" and ray.cluster_resources().get("GPU", 0) >= 1
         if self.device == "cuda" and not self.gpu:
