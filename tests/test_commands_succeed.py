@@ -10,6 +10,7 @@ import pytest
 
 import cmcts
 from cmcts import cli
+from cmcts.evaluation.blocks import episodes_on
 from cmcts.evaluation.episodes import run_episodes
 from cmcts.report.tables import read_rows
 from conftest import compiled_only
@@ -88,6 +89,7 @@ def hasty(monkeypatch):
             iterations=16,
             steps_per_multiplier=100,
             walk_steps=200,
+            choose_exploration=False,
             max_rounds=1,
             evaluation_episodes=200,
             untrained=False,  # which eight neurons would lose to
@@ -96,11 +98,11 @@ def hasty(monkeypatch):
             frontier=FrontierSettings(columns=0),
         )
 
-    def short_episodes(planner, world, budget, **options):
-        return run_episodes(planner, lambda: world(max_steps=10), budget, **options)
+    def short_episodes(executor, planner, world, budget, **options):
+        return episodes_on(executor, planner, lambda: world(max_steps=10), budget, **options)
 
     monkeypatch.setattr(TrainingSettings, "for_task", staticmethod(for_task))
-    monkeypatch.setattr(loop, "run_episodes", short_episodes)
+    monkeypatch.setattr(loop, "episodes_on", short_episodes)
 
 
 @compiled_only

@@ -413,9 +413,11 @@ def rollout(model, params, critic, critic_params, leaf_depth, budget, rules, wor
 
 
 @kernel
-def backup(tree, depth, value, multipliers, rules, work):
+def backup(tree, leaf, depth, value, multipliers, rules, work):
     """BACKPROPAGATION. Average the sampled return, V = r + gamma V, and each cost's, into the path's actions."""
     constraints = work.costs.shape[0]
+    if leaf != NO_NODE and rules.relative_exploration:
+        note_return(tree, leaf, depth, value, multipliers, work)
     for step in range(depth - 1, -1, -1):
         node, action = work.path_nodes[step], work.path_actions[step]
         visits = tree.action_visits[node, action] + 1
@@ -489,9 +491,7 @@ def simulate(model, params, critic, critic_params, tree, budget, multipliers, ru
             value += returned / rules.rollouts
             for m in range(budget.shape[0]):
                 work.rollout_costs[m] += work.spent[m] / rules.rollouts
-    if leaf != NO_NODE and rules.relative_exploration:
-        note_return(tree, leaf, depth, value, multipliers, work)
-    backup(tree, depth, value, multipliers, rules, work)
+    backup(tree, leaf, depth, value, multipliers, rules, work)
 
 
 @entry_point
