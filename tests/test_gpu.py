@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import cmcts
+from cmcts.critic.support import Support
 from cmcts.devices import gpu_fault, is_simulated
 from cmcts.envs.rocksample.energy import energy_model
 from cmcts.envs.rocksample.model import rocksample_model
@@ -41,6 +42,15 @@ def rocks_critic():
     return random_ensemble(ROCKS, seed=1, scale=0.5, offset=0.4)
 
 
+def doubting_critic():
+    """One that knows two of the seven measurements from training, around the start."""
+    visits = np.zeros((1, ROCKS.action_count), np.uint16)
+    visits[0, :7] = 1000
+    points = ROCKS.feature_vector(ROCKS.start_state())[None]
+    support = Support(points, visits, np.ones(ROCKS.feature_count, np.float32), 1.0)
+    return dataclasses.replace(rocks_critic(), support=support)
+
+
 def planners():
     guarded = dataclasses.replace(SEARCH, guarded_rollouts=True)
     expected = PruningSettings(accounting="expected")
@@ -48,10 +58,12 @@ def planners():
     return {
         "uniform": PenalizedMCTS(ROCKS, 0.7, dataclasses.replace(SEARCH, rollout="uniform")),
         "directed": PenalizedMCTS(ROCKS, 3.0, SEARCH),
+        "relative exploration": PenalizedMCTS(ROCKS, 3.0, SearchSettings(horizon=12)),
         "widening": PenalizedMCTS(TABLE, 0.5, wide),
         "thrifty": PenalizedMCTS(TABLE, 0.5, dataclasses.replace(SEARCH, thrifty_rollouts=True)),
         "cmcts": CMCTS(ROCKS, rocks_critic(), SEARCH),
         "cmcts as the paper": CMCTS(ROCKS, rocks_critic(), SEARCH, PruningSettings.paper()),
+        "cmcts that doubts": CMCTS(ROCKS, doubting_critic(), SEARCH),
         "cmcts guarded": CMCTS(ROCKS, rocks_critic(), guarded),
         "cmcts expected": CMCTS(TABLE, random_ensemble(TABLE, seed=2), guarded, expected),
         "cmcts two costs": CMCTS(TWO_COSTS, random_ensemble(TWO_COSTS, seed=2), SEARCH),

@@ -85,7 +85,7 @@ class TrainingProgress:
             )
         elif record["phase"] == "explore":
             cost = ", ".join(f"{mean:.3f}" for mean in record["cost_means"])
-            body = f"{record['width']:g} times as widely: reward {record['reward_mean']:.2f}, cost {cost}"
+            body = f"relative exploration {record['width']:g}: reward {record['reward_mean']:.2f}, cost {cost}"
         elif record["phase"] == "fit":
             body = f"loss {record['loss']:.2g} on {record['transitions']} transitions"
             if "held_out_td_error" in record:

@@ -27,8 +27,8 @@ class FrontierSettings:
     confirming_episodes: int = 400
     """Episodes on fresh worlds of every column that is kept: they say how much of each."""
     margin: float = 0.02
-    """Blocks of as many more are played, up to three for every column, until the task's budget, half of it and twice
-    as much are kept with a margin of at most this share."""
+    """Blocks of as many more are played, by whichever column leaves the most doubt, until the task's budget, half of it
+    and twice as much are kept with a margin of at most this share; at most three times as many as there are columns."""
 
     def __post_init__(self) -> None:
         expect(isinstance(self.columns, int) and self.columns >= 0, "columns >= 0", self.columns)

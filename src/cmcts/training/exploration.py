@@ -1,8 +1,7 @@
 """How widely the search explores: half or twice as widely as before, for as long as that leaves more.
 
-The search measures its exploration by the spread of the returns it sees, and one number suits most problems. It does
-not where rollouts are so poor a judge that their spread is far larger than what actions differ by: in Gymnasium's Taxi,
-a passenger is hardly ever delivered by chance, and a search a tenth as wide earns ten times as much.
+The search measures its exploration by the spread of the returns it sees, and one number suits most problems about
+equally well. Where it does not, actions differ by far less, or far more, than rollouts do by chance.
 
 A width is judged by the penalised search, at the lambda that gathering ended with, on the same worlds as the others:
 the mean of so many differences tells widths apart that are worth telling apart.
