@@ -47,6 +47,21 @@ def test_an_action_is_known_where_it_was_taken_often_enough(radius, features, kn
     assert set(doubt.tolist()) <= {0.0, 1.0}
 
 
+@pytest.mark.parametrize("radius", [0.0, 0.5, 1.5])
+def test_many_rows_are_doubted_as_one_by_one(radius):
+    """Also on the radius itself, and at a point itself, where rounding must not decide."""
+    dice = np.random.default_rng(1)
+    points = dice.integers(0, 4, (40, 3)).astype(np.float32)
+    spread = np.array([1.0, 2.0, 0.001], np.float32)
+    found = Support(points, dice.integers(0, 5, (40, 4)).astype(np.uint16), spread, radius)
+    near = np.repeat(points, 30, axis=0)
+    near[400:800, 0] += np.float32(radius)
+    near[800:] += (dice.normal(size=(400, 3)) * spread).astype(np.float32)
+    expected = np.array([found.doubt(row) for row in near])
+    assert 0 < expected.mean() < 1
+    np.testing.assert_array_equal(found.doubts(near), expected)
+
+
 def test_few_states_are_counted():
     """One-hot features: every state is a point, nothing lies between, and the radius is 0."""
     dice = np.random.default_rng(0)

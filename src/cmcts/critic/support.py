@@ -27,6 +27,8 @@ LEAST_VISITS = 4  # fewer say little about dangers that strike by chance
 KNOWN_SHARE = 0.99  # of the steps of held-out episodes need no larger radius
 MARGIN = 1.5  # half as far again: training sees fewer states than deployment
 DOUBT = 1.0  # of the cost scale: as unsure as whoever knows nothing
+ROWS_AT_ONCE = 1024  # of a batch: their distances fit a cache
+ROUNDING = 1e-5  # of a squared distance in 32 bits, and its square far above that in 64
 LEAST_SPREAD = 1e-3  # of the largest feature; one that never varied in training is far off wherever it does
 
 
@@ -53,6 +55,29 @@ class Support:
         offsets = (self.points - features) / self.spread
         near = np.einsum("kf,kf->k", offsets, offsets) <= self.radius**2
         return np.where(self.visits[near].sum(axis=0, dtype=np.int64) >= LEAST_VISITS, 0.0, DOUBT)
+
+    def doubts(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
+        """[N, A] the same of many rows [N, F], hundreds of times faster than one by one.
+
+        Squared distances come from products of matrices, |p|^2 + |f|^2 - 2 p f. Rounding could then tell apart what
+        `doubt` does not, so whichever row has a point that close to the radius is asked about as one.
+        """
+        out = np.empty((len(features), self.visits.shape[1]))
+        middle = self.points.mean(axis=0, dtype=np.float64)  # the smaller the numbers, the less is lost
+        points, visits = (self.points - middle) / self.spread, self.visits.astype(np.float32)
+        lengths = np.einsum("kf,kf->k", points, points)
+        for begin in range(0, len(features), ROWS_AT_ONCE):
+            some = features[begin : begin + ROWS_AT_ONCE]
+            rows = (some - middle) / self.spread
+            far = np.einsum("nf,nf->n", rows, rows)[:, None]
+            with np.errstate(invalid="ignore"):  # a feature that is no number is far from everything
+                beyond = lengths + far - 2.0 * (rows @ points.T) - self.radius**2
+            close = ROUNDING * self.radius**2 + ROUNDING**2 * (lengths + far)
+            known = (beyond <= 0).astype(np.float32) @ visits >= LEAST_VISITS
+            out[begin : begin + len(some)] = np.where(known, 0.0, DOUBT)
+            for k in np.flatnonzero((np.abs(beyond) <= close).any(axis=1)):
+                out[begin + k] = self.doubt(some[k])
+        return out
 
 
 def find_support(

@@ -160,7 +160,7 @@ class Lanes:
         host = np.empty(outside, np.uint8)
         ours: Exchange = _carved(host, exchange, lanes)
         ours.states[:], ours.budgets[:], ours.multipliers[:], ours.rngs[:] = states, budgets, multipliers, rngs
-        ours.doubts[:] = self._doubts(states) if self._session.has_doubts else 0.0
+        ours.doubts[:] = self._session.doubts(states)
         ours.done[:] = 0
         kept, sent = _size(exchange[:3], lanes), _size(exchange[:6], lanes)
         _CARD.send(host[:sent], memory)
@@ -183,14 +183,6 @@ class Lanes:
         roots = Tree._make(array[:, 0] for array in ours.roots)
         trees = [self._home(tree, k, int(nodes)) for k, nodes in enumerate(roots.count)] if keep_trees else []
         return Searched(roots, ours.multipliers, trees)
-
-    def _doubts(self, states: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """What is added to sigma at each root. Many searches begin alike, and asking takes longer than searching."""
-        known: dict[bytes, NDArray[np.float64]] = {}
-        for state in states:
-            if (key := state.tobytes()) not in known:
-                known[key] = self._session.doubt(state)
-        return [known[state.tobytes()] for state in states]
 
     def _home(self, trees: Tree, lane: int, nodes: int) -> Tree:
         """One lane's tree, with as many rows as it has nodes."""

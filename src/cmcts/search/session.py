@@ -50,7 +50,7 @@ class Critic(Protocol):
 
     @property
     def support(self) -> Any:
-        """Where it has data: `doubt(features)` is what to add to sigma, in units of the cost scale. Or None."""
+        """Where it has data: `doubt(features)`, or `doubts(rows)`, is added to sigma, in cost scales. Or None."""
 
     @property
     def compiles(self) -> bool:
@@ -141,6 +141,15 @@ class SearchSession:
             return np.zeros(self.model.action_count)
         assert self.critic.support is not None
         return np.asarray(self.critic.support.doubt(self.model.feature_vector(state)))
+
+    def doubts(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
+        """[L, A] the same for many roots."""
+        if not self.has_doubts:
+            return np.zeros((len(states), self.model.action_count))
+        assert self.critic.support is not None
+        different, which = np.unique(states, axis=0, return_inverse=True)  # many searches begin alike
+        features = np.array([self.model.feature_vector(state) for state in different])
+        return np.asarray(self.critic.support.doubts(features))[which.reshape(-1)]
 
     def resume_at(
         self,
