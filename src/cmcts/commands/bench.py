@@ -189,7 +189,7 @@ def with_critic(task: Task) -> Planner:
     from cmcts.search.pruning import PruningSettings
     from cmcts.search.settings import SearchSettings
 
-    never = PruningSettings(sigma_max=0.0, cost_floor=False)
+    never = PruningSettings(sigma_max=0.0, cost_floor=False, unsure="floor")
     settings = SearchSettings(exploration=EXPLORATION, horizon=HORIZON, rollout="uniform")
     return CMCTS(task.model, random_ensemble(task.model), settings, never)
 
