@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cmcts.training.selection import best_feasible, confirmed, does_not_pay, hopeless, is_feasible
+from cmcts.training.selection import best_feasible, confirmed, does_not_pay, hopeless, is_feasible, least_excess
 
 
 def evaluation(**figures):
@@ -38,6 +38,12 @@ def test_feasible_means_mean_plus_one_standard_error():
     assert is_feasible(np.zeros((5, 1)), np.array([0.0]))
 
 
+def test_how_near_the_budget_any_evaluation_has_come():
+    rows = [evaluation(cost_means=means) for means in ([2.0, 1.0], [1.5, 4.0])]
+    assert least_excess(rows, np.array([1.0, 1.0]), np.array([1.0, 10.0])) == 0.5
+    assert least_excess(rows[:1], np.array([3.0, 1.5]), np.array([1.0, 0.5])) == -1.0
+
+
 def test_an_evaluation_that_cannot_matter_is_cut_short():
     class Part:
         def __init__(self, costs, rewards):
@@ -46,6 +52,8 @@ def test_an_evaluation_that_cannot_matter_is_cut_short():
     spent = [Part([0.0, 1.0, 0.0], [5.0, 5.0, 5.0])]
     assert hopeless(spent, np.array([0.0]), 100, None)  # a budget of zero is broken once and for all
     assert not hopeless(spent, np.array([0.5]), 100, None)
+    assert not hopeless([Part([0.5, 0.7] * 8, [5.0] * 16)], np.array([0.55]), 400, None)  # 0.6, standard error 0.026
+    assert hopeless([Part([0.5, 0.7] * 8, [5.0] * 16)], np.array([0.5]), 400, None)
     assert hopeless(spent, np.array([0.5]), 100, evaluation(reward_mean=9.0))
     assert not hopeless(spent, np.array([0.5]), 100, evaluation(reward_mean=4.0))
 

@@ -109,9 +109,11 @@ def test_tolerances_below_the_critics_own_error_are_not_tried(tmp_path):
     settings = small_settings(tolerances=(0.05, 0.02, 0.1))
     run = begin(tmp_path / "run", settings)
     trainer = loop._Trainer(TASK, settings, run, Silence(), "cpu", None)
-    for round_, (error, tried) in enumerate([(0.01, (0.05, 0.02, 0.1)), (0.03, (0.05, 0.1)), (0.5, (0.1,))]):
+    expected = [(0.01, (0.05, 0.02, 0.1), (0.01,)), (0.03, (0.05, 0.1), ()), (0.5, (0.1,), ()), (1e-5, None, (0.001,))]
+    for round_, (error, tried, finer) in enumerate(expected):
         run.finish(f"fit {round_}", {"error": error})
-        assert trainer.tolerances(round_) == tried
+        assert trainer.tolerances(round_) == (tried or settings.tolerances)
+        assert trainer.finer_tolerances(round_) == finer, "for where all others spend too much"
 
 
 def test_a_policy_that_is_to_be_watched_is_learnt_from(tmp_path):

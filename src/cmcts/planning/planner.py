@@ -193,6 +193,7 @@ class Planner:
             has_expected_costs=self.model.has_expected_costs,
             cost_samples=search.cost_samples,
             use_critic=self.pruning is not None,
+            remember_critic=True,
             sigma_max=float(pruning.sigma_max),
             tolerance=float(pruning.tolerance),
             cost_floor=pruning.cost_floor,

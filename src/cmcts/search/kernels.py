@@ -65,6 +65,7 @@ class Rules(NamedTuple):
     has_expected_costs: bool
     cost_samples: int
     use_critic: bool
+    remember_critic: bool  # what it said of a state is looked up where the state comes up again
     sigma_max: float
     tolerance: float
     cost_floor: bool
@@ -266,10 +267,16 @@ def expand(model, params, critic, critic_params, tree, node, budget, rules, work
             tree.cost_values[node, action * constraints + m] = 0.0
     tree.expanded[node] = count > 0
     if rules.use_critic and count > 0:
-        model.features(params, tree.states[node], work.features)
-        if not is_finite(work.features):
-            note_fault(FEATURES, tree.states[node], 0, 0.0, work.costs, work.fault)
-        critic.predict(critic_params, work.features, work.scratch, tree.critic_mean[node], tree.critic_sigma[node])
+        if rules.remember_critic:
+            slot = remembered(model, params, critic, critic_params, tree.states[node], work)
+            for k in range(actions * constraints):
+                tree.critic_mean[node, k] = work.memo.mean[slot, k]
+                tree.critic_sigma[node, k] = work.memo.sigma[slot, k]
+        else:
+            model.features(params, tree.states[node], work.features)
+            if not is_finite(work.features):
+                note_fault(FEATURES, tree.states[node], 0, 0.0, work.costs, work.fault)
+            critic.predict(critic_params, work.features, work.scratch, tree.critic_mean[node], tree.critic_sigma[node])
         if node == ROOT:
             doubt_root(tree, work)
         find_floors(model, params, tree.states[node], count, rules, work, rng)

@@ -33,6 +33,7 @@ from cmcts.search.workspace import Memo, Workspace
 
 MEMORY_SHARE = 0.85  # of what is free on the card; threads need some for themselves
 BLOCK = 64  # threads
+MEMO_SLOTS = 1 << 10  # of each lane: fewer than a session has, for memory is what there is least of
 HOT = ("legal", "rollout_rows")  # what every step of a rollout writes
 SHARED_MEMORY = 32 << 10  # bytes that a block may take for them; beyond, they are the threads' own
 ITERATIONS_A_LAUNCH = 4096  # so that Ctrl-C is heard in between
@@ -80,7 +81,9 @@ class Lanes:
     """The searches of one planner on the GPU; a session says what it is made of."""
 
     def __init__(self, session: SearchSession) -> None:
-        self._session, self._model, self._rules = session, session.model, session.rules
+        self._session, self._model = session, session.model
+        # Threads side by side that look something up find it or not, and all wait for those that do not.
+        self._rules = session.rules._replace(remember_critic=False)
         self._shared = Shared(*(getattr(session.work, name) for name in Shared._fields))
         model, critic, simulated = session.model, session.critic, is_simulated()
         one = self._tree(1)
@@ -108,8 +111,9 @@ class Lanes:
     def _lane(self, nodes: int) -> _Lane:
         """The arrays of one lane, for their shapes."""
         memo = self._session.work.memo
-        if not (self._rules.guarded_rollout or self._rules.expected_accounting):  # the memo is never asked
-            memo = memo._replace(**{name: getattr(memo, name)[:1] for name in ("used", "states", "mean", "sigma")})
+        asked = self._rules.guarded_rollout or self._rules.expected_accounting
+        slots = MEMO_SLOTS if asked else 1
+        memo = memo._replace(**{name: getattr(memo, name)[:slots] for name in ("used", "states", "mean", "sigma")})
         return _Lane(self._tree(nodes), memo)
 
     def _exchange(self) -> Exchange:

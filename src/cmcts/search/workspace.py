@@ -15,7 +15,8 @@ from cmcts.search.faults import FEATURES, is_finite, note_fault
 class Memo(NamedTuple):
     """A small table of critic outputs by state, kept from search to search; K slots, a newcomer evicts.
 
-    Guarded rollouts ask the critic about every state they pass, and on small problems these are always the same.
+    A tree holds a state once for every way that leads to it, guarded rollouts ask the critic about every state they
+    pass, and on small problems these are always the same.
     """
 
     key: NDArray[np.float64]  # [S] the state looked up
@@ -26,9 +27,9 @@ class Memo(NamedTuple):
     sigma: NDArray[np.float32]  # [K, A*M]
 
 
-MEMO_SLOTS = 1 << 10  # at most; any power of 2 will do
+MEMO_SLOTS = 1 << 12  # at most; any power of 2 will do
 LARGEST_GROWTH = 1e200  # a price that has overflown would make nothing of a cost of 0
-_HASH_PRIME, _HASH_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(54)  # the hash is the high 10 bits of a product
+_HASH_PRIME, _HASH_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(52)  # the hash is the high 12 bits of a product
 
 
 def memo(state_size: int, outputs: int) -> Memo:
@@ -58,11 +59,11 @@ def remembered(model, params, critic, critic_params, state, work):
     for k in range(state.shape[0]):
         known = known and table.states[slot, k] == state[k]
     if not known:
-        table.used[slot] = True
         for k in range(state.shape[0]):
             table.states[slot, k] = state[k]
         model.features(params, state, work.features)
-        if not is_finite(work.features):
+        table.used[slot] = is_finite(work.features)  # else the fault is noted again whenever it is asked
+        if not table.used[slot]:
             note_fault(FEATURES, state, 0, 0.0, work.costs, work.fault)
         critic.predict(critic_params, work.features, work.scratch, table.mean[slot], table.sigma[slot])
     return slot

@@ -8,7 +8,7 @@
         explore  in the first round, find out how widely to explore from now on (exploration.py)
         fit      a fresh ensemble on all data so far (learning.py)
         evaluate C-MCTS with that critic and lambda = 0 in the training world, at a few pruning tolerances
-    until the best feasible critic has not improved for `patience` rounds
+    until the best feasible critic has not improved for `patience` rounds, or none comes nearer to being feasible
     confirm      the best feasible critic on episodes that took no part in the choice (selection.py)
     frontier     policies at several prices, guarded by that critic and not, to be mixed for any budget (cmcts.frontier)
 
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -59,10 +60,12 @@ from cmcts.training.fitting import fit_on
 from cmcts.training.learning import Batch, in_units
 from cmcts.training.multipliers import Measurement, next_multipliers
 from cmcts.training.run_folder import RunFolder
-from cmcts.training.selection import best_feasible, confirmed, does_not_pay, hopeless, is_feasible
+from cmcts.training.selection import best_feasible, confirmed, does_not_pay, hopeless, is_feasible, least_excess
 from cmcts.training.settings import TrainingSettings
 from cmcts.version import __version__
 
+LEAST_TOLERANCE = 1e-3  # of the cost scale; others are multiples of it
+NEARER = 0.9  # of the earlier excess over the budget: a round that is no nearer has not improved
 EVALUATION_BLOCK = 100  # episodes between two looks at whether an evaluation is still worth finishing
 SCALE_STEPS = 2000  # of random walks that show how large costs are
 # What a seed is for: no episode of one is ever an episode of another, or of an evaluation by command.
@@ -134,6 +137,7 @@ def _train(trainer: _Trainer, watch: Propose | None) -> Outcome:
     trainer.walk(watch)
     critic: SafetyCritic | None = None
     evaluations: list[dict[str, Any]] = []
+    excess = math.inf
     stale = rounds = 0
     for round_ in range(settings.max_rounds):
         trainer.gather(round_, critic)
@@ -144,7 +148,9 @@ def _train(trainer: _Trainer, watch: Propose | None) -> Outcome:
         # A first critic has seen little, and the next is often feasible as it is.
         early = round_ == 0 and settings.max_rounds > 1
         for accounting in settings.accountings[:1] if early else settings.accountings:
-            for tolerance in trainer.tolerances(round_):
+            for tolerance in (*trainer.tolerances(round_), *trainer.finer_tolerances(round_)):
+                if tolerance < min(settings.tolerances) and best_feasible(evaluations) is not None:
+                    continue  # it refuses most, and is for where the others spend too much
                 pruning = dataclasses.replace(settings.pruning, tolerance=tolerance, accounting=accounting)
                 evaluations.append(trainer.evaluate(round_, critic, pruning, evaluations))
             if best_feasible(evaluations) is not None:
@@ -152,10 +158,14 @@ def _train(trainer: _Trainer, watch: Propose | None) -> Outcome:
         rounds = round_ + 1
         best = best_feasible(evaluations)
         if best is None:
-            continue
-        improved = before is None or best["reward_mean"] > before["reward_mean"] + before["reward_se"]
+            nearest = least_excess(evaluations, trainer.budget, trainer.cost_scale)
+            improved = nearest < NEARER * excess
+            excess = nearest
+        else:
+            improved = before is None or best["reward_mean"] > before["reward_mean"] + before["reward_se"]
         stale = 0 if improved else stale + 1
-        if stale >= settings.patience:
+        # Who is not even nearer to the budget will not get there by more of the same, but needs one more try to show.
+        if stale >= settings.patience + (best is None):
             break
     best = confirmed(evaluations, trainer.confirm, settings.confirmations)
     untrained = trainer.evaluate_untrained() if settings.untrained else None
@@ -391,6 +401,12 @@ class _Trainer:
         tried, record = self.settings.tolerances, self.run.find(f"fit {round_}")
         error = (record or {}).get("error", 0.0)
         return tuple(tolerance for tolerance in tried if tolerance >= min(error, max(tried)))
+
+    def finer_tolerances(self, round_: int) -> tuple[float, ...]:
+        """The least that the critic can tell, its own error, if that is less than what is tried anyway."""
+        error = float((self.run.find(f"fit {round_}") or {}).get("error", 0.0))
+        finest = max(1, math.ceil(error / LEAST_TOLERANCE)) * LEAST_TOLERANCE
+        return (finest,) if finest < min(self.settings.tolerances) else ()
 
     def _fit(self, round_: int, file: str) -> dict[str, Any]:
         settings = self.settings.critic

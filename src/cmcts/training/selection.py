@@ -64,6 +64,13 @@ def does_not_pay(best: dict[str, Any] | None, untrained: dict[str, Any] | None) 
     return bool(untrained["reward_mean"] > best["reward_mean"] + noise)
 
 
+def least_excess(
+    evaluations: list[dict[str, Any]], budget: NDArray[np.float64], cost_scale: NDArray[np.float64]
+) -> float:
+    """By how much the mean cost of whichever evaluation is nearest to it exceeds the budget, in cost scales."""
+    return min(float(((np.array(row["cost_means"]) - budget) / cost_scale).max()) for row in evaluations)
+
+
 def is_feasible(costs: NDArray[np.float64], budget: NDArray[np.float64]) -> bool:
     """Whether the mean costs, plus one standard error each, are within the budget; costs are [N, M]."""
     errors = np.array([standard_error(costs[:, m]) for m in range(len(budget))])
@@ -71,11 +78,13 @@ def is_feasible(costs: NDArray[np.float64], budget: NDArray[np.float64]) -> bool
 
 
 def hopeless(parts: list[Episodes], budget: NDArray[np.float64], total: int, best: dict[str, Any] | None) -> bool:
-    """Whether the rest of an evaluation cannot matter: it is infeasible even if no further episode costs anything, or
-    its reward is clearly below that of the best feasible critic.
+    """Whether the rest of an evaluation cannot matter: it is infeasible even if no further episode costs anything, its
+    cost is clearly above the budget, or its reward clearly below that of the best feasible critic.
     """
     costs = np.concatenate([part.costs for part in parts])
     rewards = np.concatenate([part.rewards for part in parts])
     if not is_feasible(np.concatenate([costs, np.zeros((total - len(costs), costs.shape[1]))]), budget):
+        return True
+    if any(costs[:, m].mean() - 3 * standard_error(costs[:, m]) > budget[m] + ROUNDING for m in range(len(budget))):
         return True
     return best is not None and bool(rewards.mean() + 3 * standard_error(rewards) < best["reward_mean"])
