@@ -7,7 +7,8 @@ the random numbers.
 
 Which of the plans is drawn is up to the episode's own stream, and what a plan says follows from its number and the
 situation alone: state, multipliers and, if the planner minds it, what is left of the budget. So neither threads nor the
-order of episodes has a say.
+order of episodes has a say. The random numbers of a plan are those of its number and state, so that the same problem in
+other units of cost is played alike.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from cmcts.planning.agent import Agent
 from cmcts.planning.decision import Decision
 from cmcts.random import Stream, below, stream
 
+PLANS_A_STATE = 200  # that decisions are drawn from while policies are compared, where a state comes up more often
 _below = uncompiled(below)
 
 
@@ -57,7 +59,7 @@ class Recall:
                 np.stack([agent.budget for agent in chosen]),
                 iterations=chosen[0].iterations,
                 seconds=chosen[0].seconds,
-                rngs=[self._stream(key) for key, _ in mine],
+                rngs=[self._stream(states[index], key[2]) for key, index in mine],
                 multipliers=np.stack([agent.multipliers for agent in chosen]),
                 threads=threads,
                 device=device,
@@ -68,7 +70,6 @@ class Recall:
             agent.decision, agent.multipliers = decision, decision.multipliers
         return decisions
 
-    def _stream(self, key: tuple[int, bytes, int]) -> Stream:
-        _, situation, number = key
-        words = int.from_bytes(hashlib.blake2b(situation, digest_size=8).digest(), "little")
+    def _stream(self, state: NDArray[np.float64], number: int) -> Stream:
+        words = int.from_bytes(hashlib.blake2b(state.tobytes(), digest_size=8).digest(), "little")
         return stream(np.random.SeedSequence((self.seed, words, number), spawn_key=(3,)))

@@ -1,10 +1,12 @@
 """Column generation with tree search as the pricing oracle, and simulation in the training world as the evaluation.
 
-    the ends      no price at all; guarded by the critic, and by immediate costs alone, at the task's budget and at 0
+    reckless      no price at all
+    guards        by the critic, and by immediate costs alone, at the task's budget and at 0; after the prices where the
+                  planning model is right
     bracket       prices that rise until some column keeps the smallest budget of a ladder
     bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
     search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays
-    guards        the critic at the task's budget, with and without the price that suits; at every budget of the ladder
+    guards anew   the critic at the task's budget, with and without the price that suits; at every budget of the ladder
                   where the planning model is not known to be right
     until no new column improves the curve, or there are enough
     confirm       those that some budget wants, on worlds that took no part in the choice; most often those whose
@@ -34,6 +36,7 @@ from cmcts.critic.ensemble import SafetyCritic
 from cmcts.devices import Device
 from cmcts.evaluation.blocks import episodes_on
 from cmcts.evaluation.episodes import Episodes
+from cmcts.evaluation.recall import PLANS_A_STATE
 from cmcts.evaluation.statistics import standard_error
 from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.executors import Executor
@@ -57,7 +60,6 @@ PRICE_FACTOR = 4.0
 # that were found useful.
 PRICES_OFF_MODEL, NEXT_PRICE = (1.0, 0.75, 0.5, 0.25, 1.5), 1.15
 NEAR = (0.5, 1.0, 2.0)  # of the task's budget: where the curve is to be best
-PLANS_A_STATE = 200  # that its decisions are drawn from, where a state comes up more often
 CONFIRMING_BLOCKS = 4
 LUCK = 1.0  # standard errors that a column may be better than it looked so far
 WORTH = 0.005  # of what the whole curve rises: a smaller improvement is none
@@ -150,21 +152,32 @@ class _Generator:
         reckless = self.add(self.priced(nothing))
         assert reckless is not None, "a frontier has room for one column"
         self.ladder = ladder(self.budget, reckless.costs)
-        for budget in distinct([nothing, self.budget]):
-            if self.guard is not None:
-                self.add(self.guarded("critic", budget, nothing))
-            self.add(self.guarded("immediate", budget, nothing))
-        self.bracket(reckless)
-        self.bisect(self.ladder)
+        # Where the planning model is right, a price does nearly all that a guard can, and is measured sooner: a guard
+        # minds what is left of the budget, so that no two of its decisions are alike.
+        steps = (self.add_guards, self.add_prices)
+        for step in reversed(steps) if self.task.model_is_exact else steps:
+            step()
         self.search_more()
         if self.guard is not None:
-            # Where the planner's model is right, a price does all that a guard can; where it is wrong, only the critic
-            # knows, and what suits one budget need not suit another.
+            # Where the planning model is wrong, only the critic knows, and what suits one budget need not suit another.
             for budget in [self.budget] if self.task.model_is_exact else self.ladder:
                 self.add(self.guarded("critic", budget, nothing))
                 if (mixed := self.mixture(budget)) is not None and mixed.prices.any():
                     self.add(self.guarded("critic", budget, mixed.prices))
         return self.confirmed(self.thinned(self.used()))
+
+    def add_guards(self) -> None:
+        """The critic, and immediate costs alone, at the task's budget and at 0."""
+        nothing = np.zeros(len(self.budget))
+        for budget in distinct([nothing, self.budget]):
+            if self.guard is not None:
+                self.add(self.guarded("critic", budget, nothing))
+            self.add(self.guarded("immediate", budget, nothing))
+
+    def add_prices(self) -> None:
+        """Prices that keep every budget of the ladder, and the program's own between them."""
+        self.bracket(self.tried[0])
+        self.bisect(self.ladder)
 
     @property
     def room(self) -> bool:
@@ -370,7 +383,8 @@ class _Generator:
                 self.tried[k].alive = False
                 after = np.array([self.value(budget) for budget in self.ladder])
                 self.tried[k].alive = True
-                lost = np.where(before == after, 0.0, before - after)  # also where neither keeps the budget
+                with np.errstate(invalid="ignore"):  # where neither keeps the budget
+                    lost = np.where(before == after, 0.0, before - after)
                 losses[k] = float(lost.max()) / max(standard_error(self.tried[k].sample.rewards), 1e-12)
             least = min(wanted, key=lambda k: (losses[k], k))
             if losses[least] > LOSS:

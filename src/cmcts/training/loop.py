@@ -29,6 +29,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,6 +45,7 @@ from cmcts.critic.weights import from_arrays, to_arrays
 from cmcts.devices import Device, validate_device
 from cmcts.evaluation.blocks import episodes_on
 from cmcts.evaluation.episodes import Episodes, Transitions
+from cmcts.evaluation.recall import PLANS_A_STATE
 from cmcts.evaluation.statistics import standard_error
 from cmcts.evaluation.walks import Propose, rollout_policy, walk
 from cmcts.executors import Executor
@@ -51,7 +53,7 @@ from cmcts.frontier.generation import Guard, generate
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CMCTS, PenalizedMCTS
 from cmcts.random import stage_seed
-from cmcts.search.pruning import PruningSettings
+from cmcts.search.pruning import ROUNDING, Accounting, PruningSettings
 from cmcts.tasks.task import Task
 from cmcts.training.dataset import as_batch, concatenate, held_out_figures, held_out_mask
 from cmcts.training.exploration import EPISODES as EXPLORING_EPISODES
@@ -148,11 +150,13 @@ def _train(trainer: _Trainer, watch: Propose | None) -> Outcome:
         # A first critic has seen little, and the next is often feasible as it is.
         early = round_ == 0 and settings.max_rounds > 1
         for accounting in settings.accountings[:1] if early else settings.accountings:
-            for tolerance in (*trainer.tolerances(round_), *trainer.finer_tolerances(round_)):
-                if tolerance < min(settings.tolerances) and best_feasible(evaluations) is not None:
-                    continue  # it refuses most, and is for where the others spend too much
-                pruning = dataclasses.replace(settings.pruning, tolerance=tolerance, accounting=accounting)
-                evaluations.append(trainer.evaluate(round_, critic, pruning, evaluations))
+            judge = partial(trainer.judge, round_, critic, accounting, evaluations)
+            for tolerance in sorted(trainer.tolerances(round_)):
+                if judge(tolerance):
+                    break  # a larger one refuses less, and spends no less
+            if best_feasible(evaluations) is None:
+                for tolerance in trainer.finer_tolerances(round_):
+                    judge(tolerance)
             if best_feasible(evaluations) is not None:
                 break
         rounds = round_ + 1
@@ -164,8 +168,7 @@ def _train(trainer: _Trainer, watch: Propose | None) -> Outcome:
         else:
             improved = before is None or best["reward_mean"] > before["reward_mean"] + before["reward_se"]
         stale = 0 if improved else stale + 1
-        # Who is not even nearer to the budget will not get there by more of the same, but needs one more try to show.
-        if stale >= settings.patience + (best is None):
+        if stale >= settings.patience:
             break
     best = confirmed(evaluations, trainer.confirm, settings.confirmations)
     untrained = trainer.evaluate_untrained() if settings.untrained else None
@@ -314,6 +317,7 @@ class _Trainer:
                 iterations=settings.iterations,
                 device=self.device,
                 random_actions=settings.random_actions,
+                plans_a_state=PLANS_A_STATE if critic is None else None,
                 on_steps=lambda decisions, _: self.reporter.advance(decisions),
             )
             episodes.append(done)
@@ -366,6 +370,7 @@ class _Trainer:
             seed=self._seed(EXPLORE),
             iterations=self.settings.iterations,
             device=self.device,
+            plans_a_state=PLANS_A_STATE,
             on_steps=lambda _, finished: self.reporter.advance(finished),
         )
         self.run.save(file, {"rewards": done.rewards, "costs": done.costs})
@@ -440,6 +445,20 @@ class _Trainer:
             **held_out_figures(arrays, data, transitions, held_out, settings, discounts, self.cost_scale),
         }
 
+    def judge(
+        self,
+        round_: int,
+        critic: SafetyCritic,
+        accounting: Accounting,
+        evaluations: list[dict[str, Any]],
+        tolerance: float,
+    ) -> bool:
+        """Evaluate the critic with this tolerance, after the other `evaluations`; whether it spends too much."""
+        pruning = dataclasses.replace(self.settings.pruning, tolerance=tolerance, accounting=accounting)
+        record = self.evaluate(round_, critic, pruning, evaluations)
+        evaluations.append(record)
+        return bool((np.array(record["cost_means"]) > self.budget + ROUNDING).any())
+
     def evaluate(
         self, round_: int, critic: SafetyCritic, pruning: PruningSettings, earlier: list[dict[str, Any]]
     ) -> dict[str, Any]:
@@ -488,8 +507,11 @@ class _Trainer:
         planner = CMCTS(self.model, critic, settings.search, pruning)
         self.reporter.begin(phase, settings.evaluation_episodes, round=round_, tolerance=pruning.tolerance)
         parts: list[Episodes] = []
-        fingerprint, twin = "", None
+        fingerprint, twin, cut_short = "", None, False
+        most_steps = math.inf if phase == "confirm" else settings.evaluation_steps
         while (done := sum(map(len, parts))) < settings.evaluation_episodes:
+            if sum(int(part.steps.sum()) for part in parts) >= most_steps:
+                break
             episodes, _ = episodes_on(
                 self.executor,
                 planner,
@@ -508,20 +530,18 @@ class _Trainer:
                 twin = next(
                     (row for row in earlier if row["fingerprint"] == fingerprint and row["round"] == round_), None
                 )
-                if twin is not None:
-                    break
-            if hopeless(parts, self.budget, settings.evaluation_episodes, best):
+            cut_short = twin is not None or hopeless(parts, self.budget, settings.evaluation_episodes, best)
+            if cut_short:
                 break
         episodes = Episodes.concatenate(parts)
         summary = episodes.summary().to_dict()
-        complete = len(episodes) == settings.evaluation_episodes and twin is None
         kept = ("reward_mean", "reward_se", "cost_mean", "cost_se", "cost_means", "violations", "nothing_safe_rate")
         return {
             "phase": phase,
             "round": round_,
             "tolerance": pruning.tolerance,
             "accounting": pruning.accounting,
-            "feasible": complete and is_feasible(episodes.costs, self.budget),
+            "feasible": not cut_short and is_feasible(episodes.costs, self.budget),
             **{name: summary[name] for name in kept},
             "episodes": len(episodes),
             "steps": int(episodes.steps.sum()),

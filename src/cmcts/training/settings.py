@@ -78,6 +78,9 @@ class TrainingSettings:
     """Go on for so many rounds without a better feasible critic; 0 stops at the first feasible one."""
     evaluation_episodes: int = 400
     """Episodes that judge whether a critic is feasible, and as many others that confirm the choice; 200 or more."""
+    evaluation_steps: int = 10_000
+    """While critics are compared, long episodes are fewer: no more are begun after so many real steps, beyond the first
+    100. The choice is confirmed on all."""
     choose_exploration: bool = True
     """Find out, after the first data, whether the search had better explore half or twice as widely, and so on."""
     untrained: bool = True
@@ -113,6 +116,7 @@ class TrainingSettings:
         expect(isinstance(self.seed, int) and self.seed >= 0, "a seed >= 0", self.seed)
         expect(self.patience >= 0, "patience >= 0", self.patience)
         expect(0 <= self.random_actions < 1, "random_actions in [0, 1)", self.random_actions)
+        expect(self.evaluation_steps >= 1, "evaluation_steps >= 1", self.evaluation_steps)
         expect(self.evaluation_episodes >= 200, "evaluation_episodes >= 200", self.evaluation_episodes)
         expect(len(self.tolerances) >= 1 and min(self.tolerances) >= 0, "tolerances >= 0", self.tolerances)
         known = len(self.accountings) >= 1 and set(self.accountings) <= set(ACCOUNTINGS)
