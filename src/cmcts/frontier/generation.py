@@ -8,6 +8,8 @@
     search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays
     guards anew   the critic at the task's budget, with and without the price that suits; at every budget of the ladder
                   where the planning model is not known to be right
+    values        reward and costs to go, fitted to the episodes of the priced columns and again to those of searches
+                  that read them at their leaves; then the program's prices once more, with leaf values
     until no new column improves the curve, or there are enough
     confirm       those that some budget wants, on worlds that took no part in the choice; most often those whose
                   costs leave the mixture's in doubt
@@ -26,13 +28,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.critic.columns import Column, ColumnSettings, Sample
 from cmcts.critic.ensemble import SafetyCritic
+from cmcts.critic.values import LeafValues
+from cmcts.critic.values import from_arrays as values_from_arrays
+from cmcts.critic.values import to_arrays as values_to_arrays
+from cmcts.critic.weights import Layers
 from cmcts.devices import Device
 from cmcts.evaluation.blocks import episodes_on
 from cmcts.evaluation.episodes import Episodes
@@ -42,6 +48,7 @@ from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.executors import Executor
 from cmcts.frontier.frontier import Frontier, planner_of
 from cmcts.frontier.ladder import close, distinct, ladder
+from cmcts.frontier.lessons import Lessons, joined, lessons_of
 from cmcts.frontier.mixture import CONFIDENCE, Limits, Mixed, best_mixture
 from cmcts.frontier.settings import FrontierSettings
 from cmcts.random import stage_seed
@@ -52,7 +59,7 @@ from cmcts.tasks.task import Task
 Floats = NDArray[np.float64]
 
 # What a seed is for; training's own purposes have smaller numbers.
-CHOOSE, CONFIRM = 11, 12
+CHOOSE, CONFIRM, VALUES = 11, 12, 13
 SAME_PRICE = 1.1  # prices closer than this, as a ratio, are not told apart
 PRICE_RISES = 6  # by PRICE_FACTOR each, to find the frugal end
 PRICE_FACTOR = 4.0
@@ -64,6 +71,10 @@ CONFIRMING_BLOCKS = 4
 LUCK = 1.0  # standard errors that a column may be better than it looked so far
 WORTH = 0.005  # of what the whole curve rises: a smaller improvement is none
 LOSS = 0.05  # of a standard error of reward: what a column must add to be confirmed
+
+
+# Inputs [T, F + M], targets [T, 1 + M], gradient steps, a seed, and who hears of progress; to layers and a loss.
+FitValues = Callable[[NDArray[np.float32], Floats, int, int, Callable[[int], None]], tuple[Layers, float]]
 
 
 class Recorder(Protocol):
@@ -109,6 +120,13 @@ class _Candidate:
         return np.asarray(self.sample.costs.mean(axis=0))
 
 
+class Generated(NamedTuple):
+    """Columns, and the leaf values that some of them read; None if none does."""
+
+    columns: tuple[Column, ...]
+    values: LeafValues | None
+
+
 def generate(
     task: Task,
     settings: FrontierSettings,
@@ -116,14 +134,18 @@ def generate(
     guard: Guard | None,
     cost_scale: Floats,
     recorder: Recorder,
+    fit_values: FitValues | None = None,
     device: Device = "cpu",
     executor: Executor | None = None,
-) -> tuple[Column, ...]:
+) -> Generated:
     """The columns of a frontier for `task`, found and confirmed in its training world.
 
-    `device` says where it is planned, and the `executor` plays the episodes if there is one.
+    `fit_values` is what learns leaf values; without it there are none. `device` says where it is planned, and the
+    `executor` plays the episodes if there is one.
     """
-    return _Generator(task, settings, seed, guard, cost_scale, recorder, device, executor).run()
+    generator = _Generator(task, settings, seed, guard, cost_scale, recorder, fit_values, device, executor)
+    columns = generator.run()
+    return Generated(columns, generator.values if any(column.settings.values for column in columns) else None)
 
 
 class _Generator:
@@ -135,6 +157,7 @@ class _Generator:
         guard: Guard | None,
         cost_scale: Floats,
         recorder: Recorder,
+        fit_values: FitValues | None,
         device: Device,
         executor: Executor | None,
     ) -> None:
@@ -143,9 +166,18 @@ class _Generator:
         self.executor = executor
         self.scale = cost_scale
         self.budget = np.asarray(task.budget)
-        self.search = replace(task.search, iterations=settings.search_factors[0] * task.search.iterations)
+        self.first_search = replace(task.search, iterations=settings.search_factors[0] * task.search.iterations)
+        self.search = self.first_search
         self.tried: list[_Candidate] = []
         self.ladder: list[Floats] = []
+        self.most = settings.columns
+        own_rollouts = task.search.rollout == "directed" and task.model.has_rollout_action
+        alike = set(task.search.discounts_for(task.model)) == {task.search.discount}
+        learns = settings.values and alike and not own_rollouts
+        self.fit_values = fit_values if learns else None
+        self.values: LeafValues | None = None
+        self.price_units = tuple((task.search.reward_scale / cost_scale).tolist())
+        self.lessons: list[Lessons] = []  # what the priced columns played, for the values to learn from
 
     def run(self) -> tuple[Column, ...]:
         nothing = np.zeros(len(self.budget))
@@ -164,6 +196,8 @@ class _Generator:
                 self.add(self.guarded("critic", budget, nothing))
                 if (mixed := self.mixture(budget)) is not None and mixed.prices.any():
                     self.add(self.guarded("critic", budget, mixed.prices))
+        if self.fit_values is not None:
+            self.learn_values(self.fit_values)
         return self.confirmed(self.thinned(self.used()))
 
     def add_guards(self) -> None:
@@ -181,10 +215,10 @@ class _Generator:
 
     @property
     def room(self) -> bool:
-        return len(self.tried) < self.settings.columns
+        return len(self.tried) < self.most
 
     def priced(self, prices: Floats) -> ColumnSettings:
-        return ColumnSettings(tuple(prices.tolist()), self.search)
+        return ColumnSettings(tuple(prices.tolist()), self.search, values=self.values is not None)
 
     def guarded(self, kind: Literal["critic", "immediate"], budget: Floats, prices: Floats) -> ColumnSettings:
         trained = self.guard if kind == "critic" else None
@@ -218,13 +252,15 @@ class _Generator:
         more = "" if phase == "screen" else f" {first}"
         file = f"columns/{phase}-{k:03d}{more.replace(' ', '-')}.safetensors"
         # Columns are compared on the same worlds, and confirmed each on its own, so that their errors are unrelated.
-        seed = stage_seed(self.seed, CONFIRM, k) if phase == "confirm" else stage_seed(self.seed, CHOOSE)
+        purposes = {"confirm": (CONFIRM, k), "values": (VALUES,)}
+        seed = stage_seed(self.seed, *purposes.get(phase, (CHOOSE,)))
         critic = None if self.guard is None else self.guard.critic
+        teaches = self.fit_values is not None and column.guard == "none" and phase != "confirm"
 
         def compute() -> dict[str, Any]:
-            planner = planner_of(column, self.task.model, critic, self.scale.tolist())
+            planner = planner_of(column, self.task.model, critic, self.scale.tolist(), self.values)
             self.recorder.begin(phase, episodes, column=k, policy=column.name)
-            done, _ = episodes_on(
+            done, steps = episodes_on(
                 self.executor,
                 planner,
                 self.task.training_world,
@@ -236,11 +272,14 @@ class _Generator:
                 plans_a_state=PLANS_A_STATE,
                 on_steps=lambda _, finished: self.recorder.advance(finished),
             )
-            self.recorder.save(file, {"rewards": done.rewards, "costs": done.costs})
+            lessons = lessons_of(planner, steps, self.price_units)._asdict() if teaches else {}
+            self.recorder.save(file, {"rewards": done.rewards, "costs": done.costs, **lessons})
             return {"phase": phase, "column": k, "policy": column.name, **_figures(done, column.search.iterations)}
 
         self.recorder.stage(f"column {k} {phase}{more}", compute)
         arrays = self.recorder.load(file)
+        if teaches:
+            self.lessons.append(Lessons(arrays["inputs"], arrays["targets"]))
         return Sample(arrays["rewards"], arrays["costs"])
 
     @property
@@ -356,7 +395,9 @@ class _Generator:
     def untried_prices(self, budgets: list[Floats]) -> list[Floats]:
         """The program's prices for these budgets, the task's own first, that no column was tried at."""
         off_model = not self.task.model_is_exact
-        known = [np.array(c.settings.prices) for c in self.tried if c.settings.search == self.search]
+        valued = self.values is not None
+        alike = [c.settings for c in self.tried if c.settings.search == self.search and c.settings.values == valued]
+        known = [np.array(column.prices) for column in alike]
         wanted: list[Floats] = []
         for budget in sorted(budgets, key=lambda b: bool((b != self.budget).any())):
             if (mixed := self.mixture(budget)) is not None:
@@ -369,6 +410,41 @@ class _Generator:
             if price.any() and not any(close(price, other, SAME_PRICE) for other in known + found):
                 found.append(price)
         return found
+
+    def learn_values(self, fit: FitValues) -> None:
+        """Leaf values, and columns that read them at the program's prices.
+
+        The first fit learns what searches that roll out are worth. What searches that read it are worth is more, and
+        learned by the second, which is kept: a column is only as it was measured with the values it was measured with.
+        It learns from all episodes: the newest alone are few, and know little of where other policies go.
+        """
+        self.most = len(self.tried) + self.settings.value_columns
+        self.search = self.first_search
+        self.values = self.fitted(fit, 0)
+        if self.values is None:
+            return
+        for k, price in enumerate(self.untried_prices(self.ladder)[: self.settings.value_columns]):
+            self.measure("values", k, self.priced(price), 0, self.settings.screening_episodes)
+        self.values = self.fitted(fit, 1) or self.values
+        self.bisect(self.ladder)
+        self.search_more()
+
+    def fitted(self, fit: FitValues, round_: int) -> LeafValues | None:
+        """Values fitted to the lessons so far; None if there are none."""
+        inputs, targets = joined(self.lessons)
+        if len(inputs) == 0:
+            return None
+        file, steps = f"values/{round_:03d}.safetensors", self.settings.value_steps
+
+        def compute() -> dict[str, Any]:
+            self.recorder.begin("learn", steps, round=round_)
+            layers, loss = fit(inputs, targets, steps, stage_seed(self.seed, VALUES, round_), self.recorder.advance)
+            doubt = self.settings.value_doubt * float(targets[:, 0].std())
+            self.recorder.save(file, values_to_arrays(LeafValues(layers, self.price_units, doubt)))
+            return {"phase": "learn", "round": round_, "transitions": len(inputs), "loss": loss}
+
+        self.recorder.stage(f"values {round_} learn", compute)
+        return values_from_arrays(self.recorder.load(file))
 
     def thinned(self, wanted: list[int]) -> list[int]:
         """Leave out, one by one, columns that the others replace at a loss that is less than noise."""

@@ -30,6 +30,16 @@ class FrontierSettings:
     """Blocks of as many more are played, by whichever column leaves the most doubt, until the task's budget, half of it
     and twice as much are kept with a margin of at most this share; at most three times as many as there are columns."""
 
+    values: bool = True
+    """Where the model has no rollout policy of its own, learn leaf values, reward and costs to go, from the priced
+    columns' episodes, and try columns that judge leaves by them."""
+    value_columns: int = 10
+    """Columns to try with them at most, besides the others."""
+    value_steps: int = 3000
+    """Gradient steps of their fit."""
+    value_doubt: float = 0.1
+    """A rollout is averaged in where they disagree by more than this share of the spread of rewards to go."""
+
     def __post_init__(self) -> None:
         expect(isinstance(self.columns, int) and self.columns >= 0, "columns >= 0", self.columns)
         rising = self.search_factors == tuple(sorted(set(self.search_factors)))
@@ -39,5 +49,9 @@ class FrontierSettings:
             count = getattr(self, name)
             expect(isinstance(count, int) and count >= 2, f"{name} >= 2", count)
         expect(self.margin > 0, "margin > 0", self.margin)
+        for name in ("value_columns", "value_steps"):
+            count = getattr(self, name)
+            expect(isinstance(count, int) and count >= 1, f"{name} >= 1", count)
+        expect(self.value_doubt >= 0, "value_doubt >= 0", self.value_doubt)
         fits = self.screening_episodes <= self.choosing_episodes
         expect(fits, f"screening_episodes <= {self.choosing_episodes}, the choosing ones", self.screening_episodes)
