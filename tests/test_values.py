@@ -239,7 +239,7 @@ def test_a_fit_finds_what_searches_at_two_prices_are_truly_worth():
     )
 
 
-@pytest.mark.parametrize("changes", [{"value_columns": 0}, {"value_steps": 0}, {"value_doubt": -0.1}])
+@pytest.mark.parametrize("changes", [{"value_steps": 0}, {"value_doubt": -0.1}])
 def test_settings_of_values_are_checked(changes):
     with pytest.raises(InvalidInput, match="expected value_"):
         FrontierSettings(**changes)

@@ -4,12 +4,13 @@
     guards        by the critic, and by immediate costs alone, at the task's budget and at 0; after the prices where the
                   planning model is right
     bracket       prices that rise until some column keeps the smallest budget of a ladder
+    values        where the model has no rollout policy of its own: reward and costs to go, fitted to the episodes of
+                  the columns so far and again to those of searches that read them at their leaves; whichever of
+                  rollouts and values leaves more at these prices judges the leaves from here on
     bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
     search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays
     guards anew   the critic at the task's budget, with and without the price that suits; at every budget of the ladder
                   where the planning model is not known to be right
-    values        reward and costs to go, fitted to the episodes of the priced columns and again to those of searches
-                  that read them at their leaves; then the program's prices once more, with leaf values
     until no new column improves the curve, or there are enough
     confirm       those that some budget wants, on worlds that took no part in the choice; most often those whose
                   costs leave the mixture's in doubt
@@ -67,6 +68,7 @@ PRICE_FACTOR = 4.0
 # that were found useful.
 PRICES_OFF_MODEL, NEXT_PRICE = (1.0, 0.75, 0.5, 0.25, 1.5), 1.15
 NEAR = (0.5, 1.0, 2.0)  # of the task's budget: where the curve is to be best
+CHOOSING_STEPS, CONFIRMING_STEPS = 20_000, 10_000  # of a column, or a block of its episodes: long ones are fewer
 CONFIRMING_BLOCKS = 4
 LUCK = 1.0  # standard errors that a column may be better than it looked so far
 WORTH = 0.005  # of what the whole curve rises: a smaller improvement is none
@@ -166,16 +168,16 @@ class _Generator:
         self.executor = executor
         self.scale = cost_scale
         self.budget = np.asarray(task.budget)
-        self.first_search = replace(task.search, iterations=settings.search_factors[0] * task.search.iterations)
-        self.search = self.first_search
+        self.search = replace(task.search, iterations=settings.search_factors[0] * task.search.iterations)
         self.tried: list[_Candidate] = []
+        self.lengths: dict[int, float] = {}  # steps an episode, of each column
         self.ladder: list[Floats] = []
-        self.most = settings.columns
         own_rollouts = task.search.rollout == "directed" and task.model.has_rollout_action
         alike = set(task.search.discounts_for(task.model)) == {task.search.discount}
         learns = settings.values and alike and not own_rollouts
         self.fit_values = fit_values if learns else None
         self.values: LeafValues | None = None
+        self.reads_values = False
         self.price_units = tuple((task.search.reward_scale / cost_scale).tolist())
         self.lessons: list[Lessons] = []  # what the priced columns played, for the values to learn from
 
@@ -196,8 +198,6 @@ class _Generator:
                 self.add(self.guarded("critic", budget, nothing))
                 if (mixed := self.mixture(budget)) is not None and mixed.prices.any():
                     self.add(self.guarded("critic", budget, mixed.prices))
-        if self.fit_values is not None:
-            self.learn_values(self.fit_values)
         return self.confirmed(self.thinned(self.used()))
 
     def add_guards(self) -> None:
@@ -211,14 +211,18 @@ class _Generator:
     def add_prices(self) -> None:
         """Prices that keep every budget of the ladder, and the program's own between them."""
         self.bracket(self.tried[0])
+        for price in self.untried_prices(self.ladder):
+            self.add(self.priced(price))
+        if self.fit_values is not None and sum(map(len, (part.inputs for part in self.lessons))) > 0:
+            self.learn_values(self.fit_values)
         self.bisect(self.ladder)
 
     @property
     def room(self) -> bool:
-        return len(self.tried) < self.most
+        return len(self.tried) < self.settings.columns
 
     def priced(self, prices: Floats) -> ColumnSettings:
-        return ColumnSettings(tuple(prices.tolist()), self.search, values=self.values is not None)
+        return ColumnSettings(tuple(prices.tolist()), self.search, values=self.reads_values)
 
     def guarded(self, kind: Literal["critic", "immediate"], budget: Floats, prices: Floats) -> ColumnSettings:
         trained = self.guard if kind == "critic" else None
@@ -235,7 +239,7 @@ class _Generator:
             return None
         k, episodes = len(self.tried), self.settings.screening_episodes
         candidate = _Candidate(column, self.measure("screen", k, column, 0, episodes))
-        first, enough = not self.tried, self.settings.choosing_episodes
+        first, enough = not self.tried, self.affordable(k, self.settings.choosing_episodes, CHOOSING_STEPS)
         self.tried.append(candidate)
         while first or (self.can_matter(candidate) and not self.is_twin(candidate)):
             done = len(candidate.sample)
@@ -246,6 +250,11 @@ class _Generator:
             more = enough - done if first or enough - 2 * done < 2 else done
             candidate.sample = _joined(candidate.sample, self.measure("choose", k, column, done, more))
         return candidate
+
+    def affordable(self, k: int, episodes: int, steps: int) -> int:
+        """Fewer episodes of a column whose episodes are long, though not fewer than screen it: so many steps of it."""
+        least = min(episodes, self.settings.screening_episodes)
+        return max(least, min(episodes, round(steps / self.lengths[k])))
 
     def measure(self, phase: str, k: int, column: ColumnSettings, first: int, episodes: int) -> Sample:
         """Play episodes of a column in the training world, or read what an earlier life of the run has played."""
@@ -276,7 +285,9 @@ class _Generator:
             self.recorder.save(file, {"rewards": done.rewards, "costs": done.costs, **lessons})
             return {"phase": phase, "column": k, "policy": column.name, **_figures(done, column.search.iterations)}
 
-        self.recorder.stage(f"column {k} {phase}{more}", compute)
+        record = self.recorder.stage(f"column {k} {phase}{more}", compute)
+        if phase == "screen":
+            self.lengths[k] = record["decisions"] / record["episodes"]
         arrays = self.recorder.load(file)
         if teaches:
             self.lessons.append(Lessons(arrays["inputs"], arrays["targets"]))
@@ -313,8 +324,10 @@ class _Generator:
             mixed = self.mixture(budget)
             if mixed is None:
                 continue
+            used = [(other, weight) for other, weight in zip(alive, mixed.weights.tolist(), strict=True) if weight > 0]
+            rows = min(len(candidate.sample), *(len(other.sample) for other, _ in used))
             gains = _penalised(candidate.sample, mixed.prices, rows)
-            for other, weight in zip(alive, mixed.weights.tolist(), strict=True):
+            for other, weight in used:
                 gains = gains - weight * _penalised(other.sample, mixed.prices, rows)
             if gains.mean() + LUCK * standard_error(gains) > worth:
                 return True
@@ -322,13 +335,7 @@ class _Generator:
 
     def is_twin(self, candidate: _Candidate) -> bool:
         """Whether another column has played the very same episodes: its price or guard makes no difference here."""
-        rows = len(candidate.sample)
-        return any(
-            bool((other.sample.rewards[:rows] == candidate.sample.rewards).all())
-            and bool((other.sample.costs[:rows] == candidate.sample.costs).all())
-            for other in self.tried
-            if other.alive
-        )
+        return any(_same_episodes(candidate.sample, other.sample) for other in self.alive)
 
     def bracket(self, reckless: _Candidate) -> None:
         """Raise the price until some column keeps the smallest budgets, or the costs no longer fall."""
@@ -395,8 +402,8 @@ class _Generator:
     def untried_prices(self, budgets: list[Floats]) -> list[Floats]:
         """The program's prices for these budgets, the task's own first, that no column was tried at."""
         off_model = not self.task.model_is_exact
-        valued = self.values is not None
-        alike = [c.settings for c in self.tried if c.settings.search == self.search and c.settings.values == valued]
+        columns = [candidate.settings for candidate in self.tried]
+        alike = [c for c in columns if c.search == self.search and c.values == self.reads_values]
         known = [np.array(column.prices) for column in alike]
         wanted: list[Floats] = []
         for budget in sorted(budgets, key=lambda b: bool((b != self.budget).any())):
@@ -412,28 +419,30 @@ class _Generator:
         return found
 
     def learn_values(self, fit: FitValues) -> None:
-        """Leaf values, and columns that read them at the program's prices.
+        """Leaf values, from here on read by every column without a guard if that leaves more than rolling out does.
 
         The first fit learns what searches that roll out are worth. What searches that read it are worth is more, and
         learned by the second, which is kept: a column is only as it was measured with the values it was measured with.
         It learns from all episodes: the newest alone are few, and know little of where other policies go.
         """
-        self.most = len(self.tried) + self.settings.value_columns
-        self.search = self.first_search
+        rolled_out = [candidate for candidate in self.tried if candidate.settings.guard == "none"]
+        self.reads_values = True
         self.values = self.fitted(fit, 0)
-        if self.values is None:
-            return
-        for k, price in enumerate(self.untried_prices(self.ladder)[: self.settings.value_columns]):
-            self.measure("values", k, self.priced(price), 0, self.settings.screening_episodes)
-        self.values = self.fitted(fit, 1) or self.values
-        self.bisect(self.ladder)
-        self.search_more()
+        for k, candidate in enumerate(rolled_out):
+            column = self.priced(np.array(candidate.settings.prices))
+            self.measure("values", k, column, 0, self.settings.screening_episodes)
+        self.values = self.fitted(fit, 1)
+        gains = []
+        for candidate in rolled_out:
+            prices = np.array(candidate.settings.prices)
+            if (reader := self.add(self.priced(prices))) is not None:
+                rows = min(len(reader.sample), len(candidate.sample))
+                gains.append(_penalised(reader.sample, prices, rows) - _penalised(candidate.sample, prices, rows))
+        self.reads_values = bool(gains) and bool(np.mean([gain.mean() for gain in gains]) > 0)
 
-    def fitted(self, fit: FitValues, round_: int) -> LeafValues | None:
-        """Values fitted to the lessons so far; None if there are none."""
+    def fitted(self, fit: FitValues, round_: int) -> LeafValues:
+        """Values fitted to the lessons so far."""
         inputs, targets = joined(self.lessons)
-        if len(inputs) == 0:
-            return None
         file, steps = f"values/{round_:03d}.safetensors", self.settings.value_steps
 
         def compute() -> dict[str, Any]:
@@ -488,7 +497,7 @@ class _Generator:
 
     def confirm(self, k: int, block: int) -> Sample:
         """A block of fresh episodes of a column."""
-        episodes = self.settings.confirming_episodes
+        episodes = self.affordable(k, self.settings.confirming_episodes, CONFIRMING_STEPS)
         return self.measure("confirm", k, self.tried[k].settings, block * episodes, episodes)
 
     def most_doubtful(self, columns: dict[int, Column]) -> int | None:
@@ -519,6 +528,12 @@ class _Generator:
 def _penalised(sample: Sample, prices: Floats, rows: int) -> Floats:
     """[rows] what the first episodes earned, after paying these prices for what they cost."""
     return np.asarray(sample.rewards[:rows] - sample.costs[:rows] @ prices)
+
+
+def _same_episodes(one: Sample, other: Sample) -> bool:
+    rows = min(len(one), len(other))
+    same = np.array_equal(one.rewards[:rows], other.rewards[:rows])
+    return same and np.array_equal(one.costs[:rows], other.costs[:rows])
 
 
 def _joined(one: Sample, other: Sample) -> Sample:
