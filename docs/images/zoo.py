@@ -1,0 +1,87 @@
+"""Draws zoo_*.png: what a budget buys at best in the problems of the zoo, exactly.
+
+python docs/images/zoo.py          # all of them; needs the extra `zoo`
+python docs/images/zoo.py sepsis   # one
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+import cmcts
+from cmcts.exact.finite import enumerate_states
+from cmcts.exact.solver import solve
+from cmcts.tasks.optimum import least_optimum, solve_task
+
+FOLDER = Path(__file__).parent
+CURVE, MARK, INK = "#0b5d6b", "#e76f51", "#264653"
+
+
+def draw_curve(axes: Axes, task: cmcts.Task, points: int = 25, **style: str) -> None:
+    """The optimum against the first budget, from the least that can be kept to what nobody needs more than."""
+    cmdp = enumerate_states(task.model, task.discount, cost_discounts=task.cost_discounts)
+    least = least_optimum(task)
+    assert least is not None
+    most = solve(cmdp, [np.inf]).costs[0]
+    budgets = np.linspace(least.costs[0], 1.05 * most, points)
+    axes.plot(budgets, [solve(cmdp, [budget]).reward for budget in budgets], lw=2, **({"color": CURVE} | style))
+
+
+def frame(title: str, cost: str, reward: str) -> Axes:
+    """One panel with its words."""
+    _, axes = plt.subplots(figsize=(6.4, 3.6), dpi=110, layout="constrained")
+    axes.set_title(title, fontsize=11, fontweight="bold", color=INK)
+    axes.set_xlabel(cost, fontsize=10, color=INK)
+    axes.set_ylabel(reward, fontsize=10, color=INK)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=9)
+    return axes
+
+
+def mark(axes: Axes, x: float, y: float, text: str, colour: str = MARK, offset: tuple[int, int] = (8, -4)) -> None:
+    """A point and what it is."""
+    axes.scatter([x], [y], s=55, color=colour, zorder=3)
+    axes.annotate(text, (x, y), xytext=offset, textcoords="offset points", fontsize=9, color=INK)
+
+
+def save(axes: Axes, name: str) -> None:
+    """The same bytes for the same picture."""
+    figure = axes.figure
+    figure.savefig(FOLDER / f"zoo_{name}.png", metadata={"Software": None})
+    plt.close(figure)
+
+
+def sepsis() -> None:
+    """The curve, and the clinicians below it."""
+    from cmcts.zoo.icu_sepsis import clinicians
+
+    task = cmcts.make("icu-sepsis")
+    axes = frame("ICU-Sepsis: survival against fluids", "discounted fluid dose", "survival (discounted)")
+    draw_curve(axes, task)
+    doctors, best = clinicians(task), solve_task(task)
+    mark(axes, doctors.costs[0], doctors.reward, "clinicians", offset=(-62, -4))
+    mark(axes, task.budget[0], best.reward_lower, f"best with {task.budget[0]:g}: {best.reward_lower:.3f}", CURVE)
+    axes.set_ylim(0.715, 0.81)
+    save(axes, "sepsis")
+
+
+PICTURES = {"sepsis": sepsis}
+
+
+def main() -> None:
+    """Draw what is asked for."""
+    for name in sys.argv[1:] or PICTURES:
+        PICTURES[name]()
+
+
+if __name__ == "__main__":
+    main()

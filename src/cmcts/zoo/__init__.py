@@ -1,0 +1,37 @@
+"""The zoo: problems from outside, each a task that every command takes by name, with figures that people can check.
+
+icu_sepsis.py  sepsis in intensive care: survival against doses, from hospital records
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from cmcts.tasks.task import Task
+
+
+class Problem(NamedTuple):
+    """Where a task is made, as `module:function` of this package, and what it is about."""
+
+    maker: str
+    description: str
+
+
+# A problem is imported when it is asked for: some bring packages and data of their own.
+PROBLEMS = {
+    "icu-sepsis": Problem(
+        "icu_sepsis:fluids_task", "713 states of a patient, from hospital records: survival, with fluids at most 1.864"
+    ),
+    "icu-sepsis-two": Problem("icu_sepsis:two_doses_task", "the same, and vasopressors at most 0.1"),
+}
+
+
+def zoo_task(name: str) -> Task:
+    """One of `PROBLEMS`, made now."""
+    problem = PROBLEMS[name]
+    module, _, function = problem.maker.partition(":")
+    made = getattr(import_module(f"{__name__}.{module}"), function)()
+    return cast("Task", replace(made, description=problem.description))
