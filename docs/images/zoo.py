@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 import cmcts
-from cmcts.exact.finite import enumerate_states
+from cmcts.exact.finite import FiniteCMDP, enumerate_states
 from cmcts.exact.solver import solve
 from cmcts.tasks.optimum import least_optimum, solve_task
 
@@ -39,12 +39,17 @@ def draw_curve(axes: Axes, task: cmcts.Task, points: int = 25, **style: str) -> 
 def frame(title: str, cost: str, reward: str) -> Axes:
     """One panel with its words."""
     _, axes = plt.subplots(figsize=(6.4, 3.6), dpi=110, layout="constrained")
+    decorate(axes, title, cost, reward)
+    return axes
+
+
+def decorate(axes: Axes, title: str, cost: str, reward: str) -> None:
+    """What every panel has."""
     axes.set_title(title, fontsize=11, fontweight="bold", color=INK)
     axes.set_xlabel(cost, fontsize=10, color=INK)
     axes.set_ylabel(reward, fontsize=10, color=INK)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=9)
-    return axes
 
 
 def mark(axes: Axes, x: float, y: float, text: str, colour: str = MARK, offset: tuple[int, int] = (8, -4)) -> None:
@@ -74,7 +79,35 @@ def sepsis() -> None:
     save(axes, "sepsis")
 
 
-PICTURES = {"sepsis": sepsis}
+def operations() -> None:
+    """Queue and inventory side by side, each with one and with two constraints."""
+    _, panels = plt.subplots(1, 2, figsize=(9.6, 3.6), dpi=110, layout="constrained")
+    words = {
+        "queue": ("Queue", "discounted energy", "in the morning at most 1", np.linspace(0.0, 14.0, 29)),
+        "inventory": ("Inventory", "discounted lost sales", "orders at most 9", np.linspace(0.5, 12.0, 25)),
+    }
+    for axes, (name, (title, cost, second, budgets)) in zip(panels, words.items(), strict=True):
+        decorate(axes, title, cost, "discounted reward")
+        two = cmcts.make(f"{name}-two")
+        cmdp = enumerate_states(two.model, two.discount)
+        for limit, style in ((np.inf, "-"), (two.budget[1], "--")):
+            found = [(budget, best_reward(cmdp, budget, limit)) for budget in budgets]
+            known = [(budget, reward) for budget, reward in found if reward is not None]
+            axes.plot(*zip(*known, strict=True), lw=2, ls=style, color=CURVE if style == "-" else MARK,
+                      label="one constraint" if style == "-" else second)  # fmt: skip
+        axes.legend(fontsize=9, frameon=False, loc="lower right")
+    save(panels[0], "operations")
+
+
+def best_reward(cmdp: FiniteCMDP, budget: float, limit: float) -> float | None:
+    """The optimum, or None where the budgets cannot be kept together."""
+    try:
+        return solve(cmdp, [budget, limit]).reward
+    except cmcts.InvalidInput:
+        return None
+
+
+PICTURES = {"sepsis": sepsis, "operations": operations}
 
 
 def main() -> None:

@@ -1,6 +1,8 @@
 """The zoo: problems from outside, each a task that every command takes by name, with figures that people can check.
 
 icu_sepsis.py  sepsis in intensive care: survival against doses, from hospital records
+queue.py       a queue with two service speeds: customers against energy
+inventory.py   stock of one article: cheap shelves against lost sales
 """
 
 from __future__ import annotations
@@ -26,6 +28,10 @@ PROBLEMS = {
         "icu_sepsis:fluids_task", "713 states of a patient, from hospital records: survival, with fluids at most 1.864"
     ),
     "icu-sepsis-two": Problem("icu_sepsis:two_doses_task", "the same, and vasopressors at most 0.1"),
+    "queue": Problem("queue:queue_task", "a queue with two service speeds: customers, with energy at most 5"),
+    "queue-two": Problem("queue:peak_task", "the same, and energy of the morning at most 1"),
+    "inventory": Problem("inventory:lost_sales_task", "one article in stock: cheap shelves, with lost sales at most 3"),
+    "inventory-two": Problem("inventory:orders_task", "the same, and orders at most 9"),
 }
 
 
