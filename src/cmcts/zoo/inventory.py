@@ -15,7 +15,7 @@ Discount      0.95
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,7 @@ def expected_costs(params, state, action, out):
         out[1] = 1.0 if action > 0 else 0.0
 
 
-def outcomes(params, state, action):
+def outcomes(params: InventoryParams, state: NDArray[np.float64], action: int) -> tuple[NDArray[Any], ...]:
     """All that `step` can do, for exact solutions."""
     demand = np.arange(len(params.demand))
     left = np.maximum(0.0, state[0] + action - demand)
@@ -102,13 +102,13 @@ def outcomes(params, state, action):
     return params.demand, left[:, None], rewards, costs, np.zeros(len(demand), np.bool_)
 
 
-def lost_outcomes(params, state, action):
+def lost_outcomes(params: InventoryParams, state: NDArray[np.float64], action: int) -> tuple[NDArray[Any], ...]:
     """The same without the number of orders."""
     chances, states, rewards, costs, ends = outcomes(params, state, action)
     return chances, states, rewards, costs[:, :1], ends
 
 
-def starts(params):
+def starts(params: InventoryParams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The one start."""
     return np.ones(1), np.array([[float(params.start)]])
 

@@ -16,7 +16,7 @@ Discount      0.95
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +81,7 @@ def features(params, state, out):
     out[1] = state[1] / params.steps
 
 
-def outcomes(params, state, action):
+def outcomes(params: QueueParams, state: NDArray[np.float64], action: int) -> tuple[NDArray[Any], ...]:
     """All that `step` can do, for exact solutions."""
     served, arrived = np.meshgrid([0, 1], [0, 1], indexing="ij")
     chances = np.where(served, params.service[action], 1 - params.service[action])
@@ -95,13 +95,13 @@ def outcomes(params, state, action):
     return chances.ravel(), states, rewards, costs, np.full(4, state[1] <= 1)
 
 
-def energy_outcomes(params, state, action):
+def energy_outcomes(params: QueueParams, state: NDArray[np.float64], action: int) -> tuple[NDArray[Any], ...]:
     """The same without the morning's."""
     chances, states, rewards, costs, ends = outcomes(params, state, action)
     return chances, states, rewards, costs[:, :1], ends
 
 
-def starts(params):
+def starts(params: QueueParams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The one start."""
     return np.ones(1), np.array([[0.0, params.steps]])
 
