@@ -16,7 +16,7 @@ from cmcts.errors import InvalidInput
 from cmcts.exact.finite import enumerate_states
 from cmcts.exact.solver import evaluate, solve
 from cmcts.tasks.optimum import solve_task
-from cmcts.zoo import PROBLEMS
+from cmcts.zoo import PROBLEMS, SERIES
 
 
 def test_nothing_is_imported_before_it_is_asked_for():
@@ -39,10 +39,10 @@ def test_every_problem_is_listed_with_what_it_is(capsys):
     assert cli.main(["tasks"]) == 0
     lines = capsys.readouterr().out.splitlines()
     first = [line.split()[0] for line in lines if line.strip()]
-    assert [name for name in PROBLEMS if first.count(name) != 1] == []
+    assert [name for name in PROBLEMS | SERIES if first.count(name) != 1] == []
 
 
-@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+@pytest.mark.parametrize("problem", (PROBLEMS | SERIES).values(), ids=PROBLEMS | SERIES)
 def test_every_problem_says_where_it_is_made(problem):
     module, _, function = problem.maker.partition(":")
     spec = importlib.util.find_spec(f"cmcts.zoo.{module}")

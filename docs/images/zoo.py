@@ -107,7 +107,35 @@ def best_reward(cmdp: FiniteCMDP, budget: float, limit: float) -> float | None:
         return None
 
 
-PICTURES = {"sepsis": sepsis, "operations": operations}
+def traps() -> None:
+    """One map, and what an allowance buys on it where traps kill and where they cost."""
+    from cmcts.zoo.traps import read_maps
+
+    number = 8
+    _, (board, axes) = plt.subplots(1, 2, figsize=(8.6, 3.6), dpi=110, layout="constrained", width_ratios=(1.0, 1.5))
+    rows = read_maps()[number]
+    colours = {".": "#f4f1ea", "#": "#264653", "x": "#eba893", "g": "#f4f1ea", "s": "#f4f1ea"}
+    for k, row in enumerate(rows):
+        for x, symbol in enumerate(row):
+            y = len(rows) - 1 - k
+            board.add_patch(plt.Rectangle((x, y), 1, 1, facecolor=colours[symbol], edgecolor="#d6d0c4"))
+            if symbol in "gs":
+                board.scatter(x + 0.5, y + 0.5, s=130, marker="o" if symbol == "g" else "s", edgecolor=INK,
+                              color="#e9c46a" if symbol == "g" else CURVE)  # fmt: skip
+    board.set(xlim=(-0.05, len(rows[0]) + 0.05), ylim=(-0.05, len(rows) + 0.05), aspect="equal")
+    board.axis("off")
+    board.set_title(f"Map {number}: start, gold, traps, walls", fontsize=11, fontweight="bold", color=INK)
+    decorate(axes, "What a budget buys in 100 steps", "deaths, or cost of traps", "pieces of gold")
+    for name, label, colour in (("avoid", "traps kill", MARK), ("soft-avoid", "traps cost", CURVE)):
+        task = cmcts.make(f"{name}-{number}")
+        cmdp = enumerate_states(task.model, 1.0)
+        budgets = np.linspace(0.0, 0.8, 17)
+        axes.plot(budgets, [solve(cmdp, budget).reward for budget in budgets], color=colour, lw=2, label=label)
+    axes.legend(fontsize=9, frameon=False, loc="lower right")
+    save(board, "traps")
+
+
+PICTURES = {"sepsis": sepsis, "operations": operations, "traps": traps}
 
 
 def main() -> None:

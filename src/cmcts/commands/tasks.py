@@ -16,7 +16,7 @@ class Tasks:
 
         from cmcts.tasks.references import registered
         from cmcts.tasks.registry import NAMES, make
-        from cmcts.zoo import PROBLEMS
+        from cmcts.zoo import PROBLEMS, SERIES
 
         table = Table("task", "what it is", "actions", "budget", "iterations", box=None)
         for name in (*NAMES, *sorted(registered())):
@@ -24,7 +24,7 @@ class Tasks:
             budget = ", ".join(f"{number:g}" for number in task.budget)
             table.add_row(name, task.description, str(task.model.action_count), budget, str(task.iterations))
         zoo = Table("problems from outside", "", box=None)  # listed, not made: some take packages and time
-        for name, problem in PROBLEMS.items():
+        for name, problem in (PROBLEMS | SERIES).items():
             zoo.add_row(name, problem.description)
         console = Console(highlight=False)
         console.print(table)

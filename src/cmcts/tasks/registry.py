@@ -49,14 +49,15 @@ def named_task(name: str) -> Task:
     match = re.fullmatch(r"random-(dense|sparse|absorbing)-(\d{1,9})", name)
     if match:
         return random_task(cast("Kind", match[1]), int(match[2]))
-    from cmcts.zoo import PROBLEMS, zoo_task  # tasks of its own: imported when one may be meant
+    from cmcts.zoo import PROBLEMS, SERIES, zoo_task  # imported when one of its problems may be meant
 
-    if name in PROBLEMS:
-        return zoo_task(name)
+    found = zoo_task(name)
+    if found is not None:
+        return found
     points = registered()
     if name in points:
         return cast("Task", load_registered(points[name], (Task,)))
-    known = ", ".join([*NAMES, *PROBLEMS, *sorted(points)])
+    known = ", ".join([*NAMES, *PROBLEMS, *SERIES, *sorted(points)])
     raise InvalidInput(
         f"expected a task: one of {known}, or rocksample-N-M[-energy], random-KIND-SEED (dense, sparse or absorbing), "
         f"FILE.py:NAME or MODULE:NAME{near(name, [*NAMES, *PROBLEMS, *points])}; got {name!r}"

@@ -3,10 +3,13 @@
 icu_sepsis.py  sepsis in intensive care: survival against doses, from hospital records
 queue.py       a queue with two service speeds: customers against energy
 inventory.py   stock of one article: cheap shelves against lost sales
+traps.py       gold and traps on the maps of the Threshold UCT benchmark
+maps/          these maps, and their licence
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -35,9 +38,24 @@ PROBLEMS = {
 }
 
 
-def zoo_task(name: str) -> Task:
-    """One of `PROBLEMS`, made now."""
-    problem = PROBLEMS[name]
+# The same for problems of which there are many: their makers take the number that stands for K.
+SERIES = {
+    "avoid-K": Problem("traps:avoid_task", "map K, 1 to 143: gold in 100 steps, with deaths by traps at most 0.15"),
+    "soft-avoid-K": Problem("traps:soft_avoid_task", "the same with traps that only cost, 0.2 each, at most 0.15"),
+}
+
+
+def zoo_task(name: str) -> Task | None:
+    """The problem of this name, made now; None if there is none."""
+    series = re.fullmatch(r"(.+)-(\d{1,6})", name)
+    if name in PROBLEMS:
+        return _made(PROBLEMS[name])
+    if series and f"{series[1]}-K" in SERIES:
+        return _made(SERIES[f"{series[1]}-K"], int(series[2]))
+    return None
+
+
+def _made(problem: Problem, *number: int) -> Task:
     module, _, function = problem.maker.partition(":")
-    made = getattr(import_module(f"{__name__}.{module}"), function)()
+    made = getattr(import_module(f"{__name__}.{module}"), function)(*number)
     return cast("Task", replace(made, description=problem.description))

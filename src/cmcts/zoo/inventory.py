@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cmcts.compilation.content import kernel
 from cmcts.model.interface import Model
 from cmcts.random import uniform
 from cmcts.tasks.task import Task
@@ -49,11 +50,13 @@ def poisson(mean: float, most: int = _MOST_DEMANDED) -> NDArray[np.float64]:
     return chances
 
 
+@kernel
 def start(params, rng, state):
     """Write the first stock."""
     state[0] = params.start
 
 
+@kernel
 def legal_actions(params, state, out):
     """Write the orders that there is room for."""
     count = int(min(MOST_ORDERED, params.room - state[0])) + 1
@@ -62,6 +65,7 @@ def legal_actions(params, state, out):
     return count
 
 
+@kernel
 def step(params, state, action, rng, next_state, costs):
     """Receive the order, then sell."""
     u, demand = uniform(rng), 0
@@ -76,6 +80,7 @@ def step(params, state, action, rng, next_state, costs):
     return -params.holding * left - (params.order if action > 0 else 0.0), False
 
 
+@kernel
 def features(params, state, out):
     """Write the stock as a share, and how low it is."""
     out[0] = state[0] / params.room
@@ -83,6 +88,7 @@ def features(params, state, out):
         out[k] = 1.0 if state[0] < k else 0.0
 
 
+@kernel
 def expected_costs(params, state, action, out):
     """Write the mean of the lost sales, and whether there is an order."""
     out[0] = 0.0

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cmcts.compilation.content import kernel
 from cmcts.model.interface import Model
 from cmcts.random import uniform
 from cmcts.tasks.task import Task
@@ -41,17 +42,20 @@ class QueueParams(NamedTuple):
     peak: int  # energy is scarce in so many steps of the morning
 
 
+@kernel
 def start(params, rng, state):
     """Write an empty queue in the morning."""
     state[0], state[1] = 0.0, params.steps
 
 
+@kernel
 def legal_actions(params, state, out):
     """Write both speeds."""
     out[0], out[1] = SLOW, FAST
     return 2
 
 
+@kernel
 def expected_costs(params, state, action, out):
     """Write the energy, and that of the morning."""
     out[0] = 1.0 if action == FAST else 0.0
@@ -59,6 +63,7 @@ def expected_costs(params, state, action, out):
         out[1] = out[0] if params.steps - state[1] < params.peak else 0.0
 
 
+@kernel
 def step(params, state, action, rng, next_state, costs):
     """Serve, then let a customer in."""
     length = state[0]
@@ -75,6 +80,7 @@ def step(params, state, action, rng, next_state, costs):
     return reward, next_state[1] <= 0.0
 
 
+@kernel
 def features(params, state, out):
     """Write both numbers as shares."""
     out[0] = state[0] / params.room
