@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -153,3 +154,20 @@ def test_the_examples_run(example, line):
     file = Path(__file__).parent.parent / "examples" / f"{example}.py"
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=300)
     assert line in done.stdout, done.stderr
+
+
+def test_the_lake_is_gymnasium_s_own():
+    """Its own table, solved by value iteration without a limit; and no risk at all costs little."""
+    task = cmcts.make("frozen-lake")
+    table = gymnasium.make("FrozenLake-v1", map_name="8x8").unwrapped.P
+    values = np.zeros(64)
+    for _ in range(3000):
+        values = np.array(
+            [
+                max(sum(p * (r + 0.99 * values[to] * (not end)) for p, to, r, end in table[s][a]) for a in range(4))
+                for s in range(64)
+            ]
+        )
+    free, careful = solve_task(task, [np.inf]), solve_task(task, [0.0])
+    assert free.reward_lower == pytest.approx(values[0], abs=1e-6)
+    assert careful.costs[0] == pytest.approx(0.0, abs=1e-9) and 0.9 < careful.reward_lower / values[0] < 0.91

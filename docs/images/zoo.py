@@ -135,7 +135,30 @@ def traps() -> None:
     save(board, "traps")
 
 
-PICTURES = {"sepsis": sepsis, "operations": operations, "traps": traps}
+def known() -> None:
+    """MiniGrid's picture of the lava, and the curves of the three environments that everybody knows."""
+    from cmcts.zoo.lava import SlipperyLava
+
+    _, panels = plt.subplots(1, 4, figsize=(12.6, 3.2), dpi=110, layout="constrained", width_ratios=(0.9, 1, 1, 1))
+    lava = SlipperyLava(render_mode="rgb_array")
+    lava.reset(seed=0)
+    panels[0].imshow(lava.grid.get_frame(highlight=False))
+    panels[0].axis("off")
+    panels[0].set_title("LavaCrossing, layout 3", fontsize=11, fontweight="bold", color=INK)
+    words = {
+        "lava-crossing": ("LavaCrossing", "deaths in the lava", "goal"),
+        "taxi": ("Taxi", "flooded squares", "reward"),
+        "frozen-lake": ("FrozenLake 8 x 8", "falls into a hole", "goal"),
+    }
+    for axes, (name, (title, cost, reward)) in zip(panels[1:], words.items(), strict=True):
+        task = cmcts.make(name)
+        decorate(axes, title, f"{cost} (discounted)", f"{reward} (discounted)")
+        draw_curve(axes, task)
+        mark(axes, task.budget[0], solve_task(task).reward_lower, "budget")
+    save(panels[0], "known")
+
+
+PICTURES = {"sepsis": sepsis, "operations": operations, "traps": traps, "known": known}
 
 
 def main() -> None:

@@ -1,10 +1,13 @@
 """The zoo: problems from outside, each a task that every command takes by name, with figures that people can check.
 
-icu_sepsis.py  sepsis in intensive care: survival against doses, from hospital records
-queue.py       a queue with two service speeds: customers against energy
-inventory.py   stock of one article: cheap shelves against lost sales
-traps.py       gold and traps on the maps of the Threshold UCT benchmark
-maps/          these maps, and their licence
+icu_sepsis.py   sepsis in intensive care: survival against doses, from hospital records
+queue.py        a queue with two service speeds: customers against energy
+inventory.py    stock of one article: cheap shelves against lost sales
+traps.py        gold and traps on the maps of the Threshold UCT benchmark
+maps/           these maps, and their licence
+taxi.py         Gymnasium's Taxi with flooded squares
+frozen_lake.py  Gymnasium's FrozenLake as it is
+lava.py         MiniGrid's LavaCrossing on slippery ground
 """
 
 from __future__ import annotations
@@ -35,6 +38,9 @@ PROBLEMS = {
     "queue-two": Problem("queue:peak_task", "the same, and energy of the morning at most 1"),
     "inventory": Problem("inventory:lost_sales_task", "one article in stock: cheap shelves, with lost sales at most 3"),
     "inventory-two": Problem("inventory:orders_task", "the same, and orders at most 9"),
+    "taxi": Problem("taxi:taxi_task", "Gymnasium's Taxi, with flooded squares at most 0.5"),
+    "frozen-lake": Problem("frozen_lake:frozen_lake_task", "Gymnasium's FrozenLake of 8 x 8, with falls at most 0.01"),
+    "lava-crossing": Problem("lava:lava_task", "MiniGrid's LavaCrossing on slippery ground, with deaths at most 0.1"),
 }
 
 
