@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 
 import cmcts
+from cmcts.zoo.frozen_lake import careful_moves
 
 make_lake = partial(gymnasium.make, "FrozenLake-v1", is_slippery=True, success_rate=0.9)
 table = make_lake().unwrapped.P  # square, action -> [(probability, next square, reward, end), ...]
@@ -20,13 +21,7 @@ def fell_into_a_hole(observation, action, next_observation, reward, terminated, 
     return float(terminated and reward == 0)
 
 
-def risk_and_way(square, action):
-    risk = sum(p for p, _, reward, end in table[square][action] if end and reward == 0)
-    return risk, sum(p * ((3 - there // 4) + (3 - there % 4)) for p, there, _, _ in table[square][action])
-
-
-# For rollouts: the least risk of a hole at once, then the shortest way on.
-careful = [min(range(4), key=lambda action: risk_and_way(square, action)) for square in range(16)]
+careful = careful_moves(table, 4)  # for rollouts: the least risk of a hole at once, then the shortest way on
 
 model = cmcts.Model.from_env(
     make_lake,

@@ -13,7 +13,9 @@ from cmcts.cli import main
 from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import run_episodes
 from cmcts.evaluation.statistics import standard_error
+from cmcts.exact.finite import enumerate_states
 from cmcts.exact.policy import TabularPolicy
+from cmcts.exact.solver import evaluate
 from cmcts.tasks.optimum import exact_policy, solve_task
 
 TASK = cmcts.make("random-absorbing-3")
@@ -109,3 +111,17 @@ def test_costs_that_are_not_discounted_are_kept_over_time():
     np.testing.assert_allclose(done.costs, done.total_costs)
     assert abs(done.costs.mean() - 0.6) <= 4 * standard_error(done.costs[:, 0])
     assert abs(done.rewards.mean() - policy.reward) <= 4 * standard_error(done.rewards)
+
+
+def test_any_policy_can_be_played_and_knows_its_exact_values():
+    """By pairs and by a table: the coin that takes each action equally often."""
+    cmdp = enumerate_states(TASK.model, TASK.discount)
+    by_pairs = np.ones(cmdp.pair_count) / np.bincount(cmdp.pair_state)[cmdp.pair_state]
+    values = evaluate(cmdp, by_pairs)
+    for chances in (by_pairs, cmdp.table(by_pairs)):
+        policy = TabularPolicy.playing(cmdp, chances, TASK.model)
+        assert policy.reward == values.reward and policy.costs == policy.budget == tuple(values.costs)
+        decision = policy.plan(cmdp.states[0], 0.0)
+        assert decision.probabilities == pytest.approx(np.full(3, 1 / 3))
+        assert decision.probabilities @ decision.reward_values == pytest.approx(values.reward_values[0])
+        assert decision.probabilities @ decision.cost_values == pytest.approx(values.cost_values[0])

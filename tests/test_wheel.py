@@ -75,6 +75,7 @@ def test_it_plans_plays_solves_and_evaluates(installed):
     play = installed.output("cmcts", "play", "safe-gridworld", "--iterations", "64")
     assert re.search(r"after \d+ steps", play) and "discounted reward" in play
     assert re.search(r"reward +55\.696", installed.output("cmcts", "solve", "safe-gridworld"))
+    assert "avoid-136, budget 0.15" in installed.output("cmcts", "solve", "avoid-136")  # its map is inside
     evaluate = installed.output("cmcts", "evaluate", "safe-gridworld", "--episodes", "4", "--iterations", "64")
     assert re.search(r"reward +-?\d+\.\d+", evaluate) and re.search(r"over budget +\d of 4 episodes", evaluate)
 

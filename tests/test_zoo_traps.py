@@ -136,3 +136,16 @@ def test_the_example_runs(capsys):
     example = load_object(f"{EXAMPLES}/traps.py:main")
     example(136)
     assert capsys.readouterr().out.startswith("\n".join(read_maps()[136]) + "\navoid-136: ")
+
+
+def test_the_world_draws_what_is_left():
+    world = cmcts.make("avoid-8").real_world(render_mode="ansi")
+    world.reset(seed=0)
+    assert world.render().splitlines()[0] == ". . x g A #"
+    for _ in range(20):  # west, until it does not slide
+        if world.step(3)[1] == 1.0:
+            break
+    assert "g" not in world.render().splitlines()[0]
+    pictured = cmcts.make("avoid-8").real_world(render_mode="svg")
+    pictured.reset(seed=0)
+    assert pictured.render().count(">gold</text>") == 5

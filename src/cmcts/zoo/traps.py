@@ -215,7 +215,14 @@ def trap_model(rows: list[str], *, deadly: bool, slide: float = SLIDE, danger: f
         action_names=ACTION_NAMES,
         cost_names=("deaths" if deadly else "traps",),
         feature_description="one number for each square, then one for each piece of gold",
+        world=_world,
     )
+
+
+def _world(model: Model, **settings: Any) -> Any:
+    from cmcts.zoo.trap_world import TrapWorld  # imports Gymnasium
+
+    return TrapWorld(model, **settings)
 
 
 def avoid_task(number: int) -> Task:
