@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cmcts import cli
+from cmcts.commands.planner_options import make_planner
 from cmcts.errors import InvalidInput, ModelError
 from cmcts.evaluation.episodes import run_episodes
 from cmcts.exact.random_problems import random_problem
@@ -22,6 +25,7 @@ from cmcts.random import stream
 from cmcts.search.settings import SearchSettings
 from cmcts.search.threshold import curve_tree
 from cmcts.search.tree import ROOT
+from cmcts.tasks.registry import make
 from models import TableParams, random_table, table_model
 from naive import tree_summary
 from naive_curves import NaiveThresholdSearch, curve_tree_summary
@@ -220,7 +224,7 @@ def test_played_episodes_keep_the_budget_on_average_and_earn_most_of_what_it_buy
     problem = random_problem(seed, "absorbing")
     model, budget = as_table(problem), problem.budget[0]
     planner = ThresholdUCT(model, SearchSettings(discount=problem.discount))
-    episodes, _ = run_episodes(planner, partial(ModelWorld, model), budget, episodes=200, seed=5, iterations=1024)
+    episodes, _ = run_episodes(planner, partial(ModelWorld, model), budget, episodes=200, seed=5, iterations=512)
     summary = episodes.summary()
     assert summary.cost_mean <= budget + 3 * summary.cost_se
     assert summary.cost_mean >= 0.7 * budget, "the budget binds, so that it is there to be spent"
@@ -410,6 +414,22 @@ def test_a_root_without_actions_is_refused():
     params.legal[0] = False
     with pytest.raises(InvalidInput, match="expected a state with a legal action"):
         ThresholdUCT(table_model(params), SHORT).plan(START, 1.0)
+
+
+def test_commands_plan_play_and_evaluate_with_it(capsys, monkeypatch):
+    monkeypatch.setattr("numba.config.DISABLE_JIT", True)  # a few simulations are not worth a compilation
+    task = ["random-absorbing-0", "--planner", "threshold-uct", "--iterations", "20"]
+    assert cli.main(["plan", *task, "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    expected = make_planner(make(task[0]), "threshold-uct").planner.plan([0.0], make(task[0]).budget, iterations=20)
+    assert planned["planner"] == "threshold-uct"
+    assert planned["curve"] == expected.curve.tolist()
+    assert cli.main(["plan", *task]) == 0
+    assert "curves of reward against expected cost" in capsys.readouterr().out
+    assert cli.main(["evaluate", *task, "--episodes", "3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["episodes"] == 3
+    assert cli.main(["play", *task, "--delay", "0"]) == 0
+    assert "planner threshold-uct" in capsys.readouterr().out
 
 
 def test_it_plans_on_the_cpu():

@@ -1,4 +1,4 @@
-"""The search: one tree, four phases, written once for every planner.
+"""The search: one tree, four phases, written once for every planner but Threshold UCT, which has its own.
 
 tree.py           the arrays of a search tree
 faults.py         what is noted when a model or a critic breaks its contract

@@ -1,4 +1,4 @@
-"""The search: select, expand, rollout, backup, over one preallocated tree. Every planner runs this code.
+"""The search: select, expand, rollout, backup, over one preallocated tree. All planners but one run this code.
 
 A simulation walks down from the root by UCT (`select`), adds the first state it has not seen and opens its actions
 (`expand`, where the safety critic prunes), plays on from there by a quick policy (`rollout`), and averages the
