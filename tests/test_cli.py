@@ -124,6 +124,14 @@ def test_worlds_without_pictures_show_their_state():
         (["plan", TASK, "--seed", "-1"], "expected a seed: an integer >= 0"),
         (["plan", TASK, "--planner", "cc-mcp", "--penalty", "1"], "expected --penalty with planner penalized alone"),
         (["plan", TASK, "--planner", "cc-mcp", "--critic", TASK], "expected --critic with planner cmcts alone"),
+        (
+            ["plan", "rocksample-3-2-energy", "--planner", "threshold-uct"],
+            "expected a model with one constraint for ThresholdUCT, whose curves have one cost, got 2: ",
+        ),
+        (
+            ["evaluate", TASK, "--planner", "threshold-uct", "--device", "cuda", "--episodes", "1"],
+            'expected device "cpu" or "auto" for ThresholdUCT',
+        ),
         (["plan", TASK, "--critic", "/nowhere"], "/nowhere"),
         (["play", TASK, "--delay", "-1"], "expected delay >= 0, got -1.0"),
         (["bench", "--seconds", "0"], "expected seconds > 0, got 0.0"),
@@ -204,7 +212,7 @@ def test_an_empty_budget_is_not_the_tasks_own(capsys, command):
     assert "budget" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["cmcts", "cc-mcp", "penalized"])
+@pytest.mark.parametrize("name", ["cmcts", "cc-mcp", "threshold-uct", "penalized"])
 def test_an_exploration_that_is_named_replaces_the_tasks_own(name):
     from cmcts.commands.planner_options import make_planner
 

@@ -1,7 +1,8 @@
 """Safe planning with Monte Carlo Tree Search: as much reward as possible within a cost budget.
 
-The way in: `make` a task, hand its model to a planner (`CMCTS`, `CCMCP` or `PenalizedMCTS`), and `plan`, or let an
-`Agent` carry the budget through an episode. A trained `Frontier` gives the best mixture for any budget.
+The way in: `make` a task, hand its model to a planner (`CMCTS`, `CCMCP`, `ThresholdUCT` or `PenalizedMCTS`), and
+`plan`, or let an `Agent` carry the budget through an episode. A trained `Frontier` gives the best mixture for any
+budget.
 `Model` and `check_model` are for bringing a model of your own.
 
 Planning imports neither Gymnasium nor JAX: the worlds are in `cmcts.worlds` and `cmcts.envs`, training in
@@ -57,6 +58,7 @@ from cmcts.planning import (
     PenalizedMCTS,
     Planner,
     SafetyMonitor,
+    ThresholdUCT,
 )
 from cmcts.random import stream, streams
 from cmcts.search import PruningSettings, SearchSettings
@@ -85,6 +87,7 @@ __all__ = [
     "SearchSettings",
     "TabularPolicy",
     "Task",
+    "ThresholdUCT",
     "__version__",
     "check_model",
     "ensemble",

@@ -107,8 +107,11 @@ class Evaluate(PlannerOptions):
 
     def _refuse_mistakes(self, choice: Choice) -> None:
         """What is wrong with the options, before an episode is run."""
+        from cmcts.planning.gpu import validate_device_for
         from cmcts.report.tables import check_table_path
 
+        for planner in choice.planners:
+            validate_device_for(planner, self.device)
         for path in (self.table, self.trajectories):
             if path is not None:
                 check_table_path(path)

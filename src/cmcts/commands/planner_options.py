@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from cmcts.search.settings import SearchSettings
     from cmcts.tasks.task import Task
 
-PlannerName = Literal["frontier", "cmcts", "cc-mcp", "penalized", "exact"]
-PLANNERS: tuple[PlannerName, ...] = ("cmcts", "cc-mcp", "penalized")  # those that need no training to run
+PlannerName = Literal["frontier", "cmcts", "cc-mcp", "threshold-uct", "penalized", "exact"]
+PLANNERS: tuple[PlannerName, ...] = ("cmcts", "cc-mcp", "penalized")  # those that the demo and the benchmark compare
 KeepName = Literal["mean", "chance", "episode"]
 
 
@@ -43,10 +43,12 @@ class PlannerOptions:
     task: Annotated[Positional[str], arg(metavar="TASK")]
     """A task's name (`cmcts tasks` lists them), or FILE.py:NAME or MODULE:NAME for one of your own."""
     planner: Annotated[
-        PlannerName | None, arg(metavar="{frontier,cmcts,cc-mcp,penalized,exact}", help_behavior_hint=_BEST)
+        PlannerName | None,
+        arg(metavar="{frontier,cmcts,cc-mcp,threshold-uct,penalized,exact}", help_behavior_hint=_BEST),
     ] = None
     """A mixture of measured policies for this budget (frontier), the safety critic prunes (cmcts), lambda is tuned
-    online (cc-mcp), lambda is fixed (penalized), or the optimal policy of a finite problem is looked up (exact)."""
+    online (cc-mcp), curves of reward against cost (threshold-uct, one constraint), lambda is fixed (penalized), or the
+    optimal policy of a finite problem is looked up (exact)."""
     iterations: Annotated[int | None, arg(metavar="N", help_behavior_hint=_TASKS_OWN)] = None
     """Simulations a decision; without them, --seconds alone sets the limit."""
     seconds: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: no limit)")] = None
@@ -67,7 +69,7 @@ class PlannerOptions:
     penalty: Annotated[float | None, arg(metavar="LAMBDA", help_behavior_hint=_TASKS_OWN)] = None
     """lambda, for planner penalized."""
     exploration: Annotated[float | None, arg(metavar="K", help_behavior_hint="(default: found by itself)")] = None
-    """Width of the search in units of reward, for planners cmcts, cc-mcp and penalized."""
+    """Width of the search in units of reward, for planners cmcts, cc-mcp, threshold-uct and penalized."""
     policy: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
     """The optimal policy that `cmcts solve TASK --policy FILE` wrote, for planner exact."""
 
@@ -260,6 +262,7 @@ def make_planner(
     from dataclasses import replace
 
     from cmcts.planning.planners import CCMCP, CMCTS, PenalizedMCTS
+    from cmcts.planning.threshold_uct import ThresholdUCT
 
     def wide(search: SearchSettings) -> SearchSettings:
         return search if exploration is None else replace(search, exploration=exploration)
@@ -277,6 +280,9 @@ def make_planner(
     if name == "cc-mcp":
         tuned = CCMCP(task.model, wide(task.search), task.ccmcp_settings, cost_scale=task.cost_scale or ())
         return ChosenPlanner(tuned, "lambda is tuned during the search")
+    if name == "threshold-uct":
+        curved = ThresholdUCT(task.model, wide(task.search), cost_scale=task.cost_scale or ())
+        return ChosenPlanner(curved, "the budget is handed down curves of reward against expected cost")
     multipliers = [task.penalty if penalty is None else penalty] * task.model.cost_count
     return ChosenPlanner(PenalizedMCTS(task.model, multipliers, wide(task.search)), f"lambda is {multipliers[0]:g}")
 

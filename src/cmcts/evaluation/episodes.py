@@ -23,6 +23,7 @@ from cmcts.evaluation.statistics import Interval, mean_interval, rate_interval, 
 from cmcts.model.interface import Model
 from cmcts.planning.agent import Agent, act_together
 from cmcts.planning.decision import Decision
+from cmcts.planning.gpu import validate_device_for
 from cmcts.planning.planner import Planner
 from cmcts.random import Stream, stage_seed, stream
 
@@ -248,6 +249,8 @@ def run_episodes(
     `plans_a_state`, a state that comes up more often is decided on by one of so many plans (recall.py); what was
     planned before is there if it is a `Recall`.
     """
+    if isinstance(planner, Planner):
+        validate_device_for(planner, device)
     validate_device(device)
     if device != "cpu":
         device = "cpu" if gpu_fault() else "auto"  # when few episodes are left, the cores are sooner done with them

@@ -98,6 +98,8 @@ def play_episode(
         state, reward, terminated, truncated, info = world.step(decision.action)
         costs = np.atleast_1d(np.asarray(info["cost"], np.float64))
         left = player.observe(costs)
+        if isinstance(player, Agent) and not terminated:
+            left = player.arrive(state)
         total += scale * float(reward)
         spent = spent + cost_scales * costs
         scale, cost_scales = scale * player.planner.search.discount, cost_scales * player.planner.cost_discounts

@@ -1,13 +1,14 @@
 """Planners: from a state and what is left of the budget to a decision.
 
-planner.py    what every planner does: memory, time limits, batches
-planners.py   C-MCTS, CC-MCP and MCTS with a fixed penalty
-mixtures.py   root actions mixed so that the budget is met
-decision.py   what was decided, and why
-agent.py      a planner that carries the budget through an episode
-monitor.py    any policy, watched by the critic
-gpu.py        which batches go to a GPU, and their decisions
-parallel.py   searches side by side, in threads or processes
+planner.py        what every planner does: memory, time limits, batches
+planners.py       C-MCTS, CC-MCP and MCTS with a fixed penalty
+threshold_uct.py  Threshold UCT
+mixtures.py       root actions mixed so that the budget is met
+decision.py       what was decided, and why
+agent.py          a planner that carries the budget through an episode
+monitor.py        any policy, watched by the critic
+gpu.py            which batches go to a GPU, and their decisions
+parallel.py       searches side by side, in threads or processes
 """
 
 from cmcts.planning.agent import Agent
@@ -15,6 +16,7 @@ from cmcts.planning.decision import Decision
 from cmcts.planning.monitor import Intervention, SafetyMonitor
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
+from cmcts.planning.threshold_uct import ThresholdUCT
 from cmcts.search.settings import SearchSettings
 
 __all__ = [
@@ -28,4 +30,5 @@ __all__ = [
     "Planner",
     "SafetyMonitor",
     "SearchSettings",
+    "ThresholdUCT",
 ]

@@ -48,16 +48,18 @@ class Agent:
         self.iterations, self.seconds, self.keep_tree = iterations, seconds, keep_tree
         self.decision: Decision | None = None
         self._session = planner.session() if reuse_tree else None
-        self._arriving = False  # expected accounting has still to add what the next state needs
+        self._arriving = False  # what the next state adds to the budget is still to come
 
     def arrive(self, state: ArrayLike) -> NDArray[np.float64]:
         """Settle in `state` what is left of the budget, which `act` does as well.
 
-        By expected accounting that is known only now: V(s') + (b - Q_C(s, a)) / gamma.
+        By expected accounting that is known only now: V(s') + (b - Q_C(s, a)) / gamma. So it is with Threshold UCT,
+        which has handed each outcome its share.
         """
         if self._arriving:
-            needed = self.planner.least_charges(state, self.rng)
-            self.budget = np.maximum(self.planner.least_budget, self.budget + needed)
+            assert self.decision is not None
+            share = self.planner.arrival_share(self.decision, state, self.rng)
+            self.budget = np.maximum(self.planner.least_budget, self.budget + share)
             self._arriving = False
         return self.budget
 
@@ -107,7 +109,7 @@ class Agent:
         paid = self.planner.model.validate_costs(costs, "costs")
         expect(self.decision is not None, "a decision before its costs are observed", None)
         assert self.decision is not None
-        self._arriving = self.planner.charges_expected_costs
+        self._arriving = self.planner.settles_on_arrival
         self.multipliers = self.decision.multipliers * self.planner.price_growth
         self.budget = self.planner.next_budget(self.decision, paid, self.rng)
         return self.budget

@@ -18,6 +18,20 @@ Refusal = Literal["illegal", "immediate cost", "prediction", "unsure"]
 Assurance = Literal["clear", "close", "none"]
 
 
+class Handover(NamedTuple):
+    """What an action may cost, and what its outcomes are given of that: how Threshold UCT carries the budget on."""
+
+    action: int
+    limit: float  # what the action may cost from now on, on average
+    states: NDArray[np.float64]  # [n, S] the outcomes that the search knows
+    given: NDArray[np.float64]  # [n] what each has left beyond (limit - paid) / gamma
+
+    def to(self, state: ArrayLike) -> float:
+        """What an outcome is given; nothing if the search does not know it."""
+        found = np.flatnonzero((self.states == np.asarray(state)).all(axis=1))
+        return float(self.given[found[0]]) if len(found) else 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class Decision:
     """An action and the root statistics behind it; arrays are indexed by action, then by constraint."""
@@ -46,6 +60,8 @@ class Decision:
     cost_scale: NDArray[np.float64] | None = None  # [M] what the tolerance and sigma_max are shares of
     cost_discounts: NDArray[np.float64] | None = None  # [M] gamma of each cost
     tree: Tree | None = None  # the whole tree, if it was asked for
+    curve: NDArray[np.float64] | None = None  # [V, 2] expected costs and the rewards they buy (Threshold UCT)
+    handover: Handover | None = None  # what is left in which outcome (Threshold UCT)
 
     @property
     def action_name(self) -> str:
@@ -170,7 +186,7 @@ class Decision:
             "tree_size": self.tree_size,
             "tree_depth": self.tree_depth,
             "actions": actions,
-        }
+        } | ({} if self.curve is None else {"curve": self.curve.tolist()})
 
 
 class Roots(NamedTuple):

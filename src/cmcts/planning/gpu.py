@@ -22,10 +22,18 @@ if TYPE_CHECKING:
 LANES_A_CORE = 128  # searches on an H200 that do as much as one core: a batch is worth it if it has more
 
 
+def validate_device_for(planner: Planner, device: Device) -> None:
+    """Refuse what is no device, and a GPU that there is not or that the planner has no use for."""
+    if device == "cuda" and not planner.runs_on_gpu:
+        name = type(planner).__name__
+        raise InvalidInput(f'expected device "cpu" or "auto" for {name}, got "cuda": it plans on the CPU alone')
+    validate_device(device)
+
+
 def goes_to_gpu(planner: Planner, device: Device, count: int, seconds: float | None) -> bool:
     """Whether a batch of so many searches goes to the GPU; raises where it is asked for and cannot."""
-    validate_device(device)
-    if device == "cpu" or count == 0 or not planner.searches:
+    validate_device_for(planner, device)
+    if device == "cpu" or count == 0 or not planner.searches or not planner.runs_on_gpu:
         return False
     few = count < LANES_A_CORE * (os.cpu_count() or 1)
     if device == "auto" and (few or seconds is not None or gpu_fault()):

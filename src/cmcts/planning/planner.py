@@ -137,10 +137,19 @@ class Planner:
         finally:
             self._give_back(session)
 
+    @property
+    def settles_on_arrival(self) -> bool:
+        """Whether what is left after a step depends on where it led."""
+        return self.charges_expected_costs
+
+    def arrival_share(self, decision: Decision, state: ArrayLike, rng: Stream) -> NDArray[np.float64]:
+        """[M] what is added to `next_budget` once it is known which state the decision's action led to."""
+        return self.least_charges(state, rng)
+
     def next_budget(self, decision: Decision, paid: NDArray[np.float64], rng: Stream) -> NDArray[np.float64]:
         """[M] what is left after the decision's action cost `paid`, in discounted units of the next step.
 
-        By expected accounting that is still without what the next state needs: `least_charges` of it is to be added.
+        Where `settles_on_arrival`, `arrival_share` of the next state is still to be added.
         """
         if self.charges_expected_costs:
             return decision.slack(self._cost_discounts)
@@ -281,13 +290,15 @@ class Planner:
             session.run(int(iterations or 0))
         else:
             self._run_until(session, began + seconds - min(self._margin, _LARGEST_MARGIN * seconds), iterations)
-        root = Tree._make(array[:1] for array in session.tree)
-        seconds = time.perf_counter() - began
-        roots = Roots(root, session.budget[None], session.multipliers[None], [session.rng], session.iterations, seconds)
-        decision = self.decide(roots, [in_use(session.tree)] if keep_tree else None)[0]
+        decision = self._decide_in(session, time.perf_counter() - began, keep_tree)
         if limit is not None:
             self._margin = next_margin(self._margin, time.perf_counter() - began - limit, limit)
         return decision
+
+    def _decide_in(self, session: SearchSession, seconds: float, keep_tree: bool) -> Decision:
+        root = Tree._make(array[:1] for array in session.tree)
+        roots = Roots(root, session.budget[None], session.multipliers[None], [session.rng], session.iterations, seconds)
+        return self.decide(roots, [in_use(session.tree)] if keep_tree else None)[0]
 
     def plan_batch(
         self,
@@ -339,6 +350,11 @@ class Planner:
     @property
     def searches(self) -> bool:
         """Whether decisions are searched for at all; what is looked up has no use for a GPU."""
+        return True
+
+    @property
+    def runs_on_gpu(self) -> bool:
+        """Whether its searches can run on a GPU, as far as the planner has a say in it."""
         return True
 
     @property

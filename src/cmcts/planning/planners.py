@@ -5,6 +5,8 @@
 | `CMCTS` | the safety critic prunes; lambda is 0 | the best value among the safe actions |
 | `CCMCP` | lambda tuned after every simulation | a mixture of two actions on the budget |
 | `PenalizedMCTS` | lambda fixed | the best penalised value |
+
+A fourth, in threshold_uct.py, has a search of its own.
 """
 
 from __future__ import annotations

@@ -18,8 +18,20 @@ from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import Summary, Transitions
 from cmcts.tasks.task import Task
 
-NAMES = {"frontier": "frontier", "cmcts": "C-MCTS", "cc-mcp": "CC-MCP", "penalized": "MCTS, fixed penalty"}
-COLOURS = {"frontier": "#b5179e", "cmcts": "#0b5d6b", "cc-mcp": "#e08214", "penalized": "#8e7cc3"}
+NAMES = {
+    "frontier": "frontier",
+    "cmcts": "C-MCTS",
+    "cc-mcp": "CC-MCP",
+    "threshold-uct": "Threshold UCT",
+    "penalized": "MCTS, fixed penalty",
+}
+COLOURS = {
+    "frontier": "#b5179e",
+    "cmcts": "#0b5d6b",
+    "cc-mcp": "#e08214",
+    "threshold-uct": "#3a7d1e",
+    "penalized": "#8e7cc3",
+}
 
 
 def where_they_went(task: Task, journeys: Mapping[str, Transitions]) -> Figure:

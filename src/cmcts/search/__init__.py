@@ -1,14 +1,17 @@
-"""The search: one tree, four phases, written once for every planner.
+"""The search: one tree, four phases, written once for every planner but Threshold UCT, which has its own.
 
-tree.py       the arrays of a search tree
-faults.py     what is noted when a model or a critic breaks its contract
-workspace.py  what one search writes to besides its tree, and a memo of what the critic said
-values.py     leaf values in the place of rollouts
-pruning.py    which actions are unsafe
-kernels.py    select, expand, rollout, backup
-settings.py   how a tree is grown
-session.py    one resumable search from Python
-lanes.py      many searches side by side on a GPU
+tree.py           the arrays of a search tree
+faults.py         what is noted when a model or a critic breaks its contract
+workspace.py      what one search writes to besides its tree, and a memo of what the critic said
+values.py         leaf values in the place of rollouts
+pruning.py        which actions are unsafe
+kernels.py        select, expand, rollout, backup
+settings.py       how a tree is grown
+session.py        one resumable search from Python
+curves.py         concave curves of cost and reward: hulls, sums, bounds
+threshold.py      the search of Threshold UCT: curves at every node, thresholds down the tree
+curve_session.py  one resumable search of that kind from Python
+lanes.py          many searches side by side on a GPU
 """
 
 from cmcts.search.kernels import Rules

@@ -1,4 +1,4 @@
-"""The search: select, expand, rollout, backup, over one preallocated tree. Every planner runs this code.
+"""The search: select, expand, rollout, backup, over one preallocated tree. All planners but one run this code.
 
 A simulation walks down from the root by UCT (`select`), adds the first state it has not seen and opens its actions
 (`expand`, where the safety critic prunes), plays on from there by a quick policy (`rollout`), and averages the
@@ -139,12 +139,8 @@ def spread(tree, node):
 
 
 @kernel
-def uct_action(tree, node, prices, rules, rng):
-    """The action to descend by: an untried one at random, else the one with the largest score.
-
-    With an absolute k that is UCT's, Q_lambda + k sqrt(log(N + 1) / n). With a relative one it is
-    Q_lambda + k sigma sqrt(sqrt(N + 1) / n), where sigma is the standard deviation of the returns seen from this node.
-    """
+def untried_action(tree, node, rng):
+    """A random one of the actions that were never tried, or NO_NODE."""
     actions = tree.action_visits.shape[1]
     untried = 0
     for action in range(actions):
@@ -157,6 +153,20 @@ def uct_action(tree, node, prices, rules, rng):
                 if skip == 0:
                     return action
                 skip -= 1
+    return NO_NODE
+
+
+@kernel
+def uct_action(tree, node, prices, rules, rng):
+    """The action to descend by: an untried one at random, else the one with the largest score.
+
+    With an absolute k that is UCT's, Q_lambda + k sqrt(log(N + 1) / n). With a relative one it is
+    Q_lambda + k sigma sqrt(sqrt(N + 1) / n), where sigma is the standard deviation of the returns seen from this node.
+    """
+    actions = tree.action_visits.shape[1]
+    untried = untried_action(tree, node, rng)
+    if untried != NO_NODE:
+        return untried
     if rules.relative_exploration:
         width, growth = rules.exploration * spread(tree, node), math.sqrt(tree.visits[node] + 1.0)
     else:
@@ -200,56 +210,71 @@ def revisited_child(tree, node, action, rng):
 
 
 @kernel
+def follow(model, params, tree, node, action, depth, rules, work, rng):
+    """Take `action` in `node`, as step number `depth` of a simulation, to an outcome that is known or new.
+
+    Leaves the step on the path, and where it led in `work.state`. Returns the outcome's node, which is NO_NODE if it is
+    new and the tree is full, and whether the episode ends there.
+    """
+    constraints = work.costs.shape[0]
+    work.path_nodes[depth] = node
+    work.path_actions[depth] = action
+    if rules.widening_factor > 0.0 and outcomes_are_full(tree, node, action, rules):
+        child = revisited_child(tree, node, action, rng)
+        reward, terminal = tree.reward[child], tree.terminal[child]
+        for k in range(work.state.shape[0]):
+            work.state[k] = tree.states[child, k]
+        for m in range(constraints):
+            work.costs[m] = tree.costs[child, m]
+            work.path_costs[m] += work.cost_discounts[depth, m] * work.costs[m]
+    else:
+        stream = rng[0]
+        if rules.stratified:
+            series = node * tree.action_visits.shape[1] + action
+            stratify(rng, tree.salt[0], series, tree.action_visits[node, action])
+        reward, terminal = take_step(
+            model, params, tree.states[node], action, rng, work.state, depth, work.path_costs, work
+        )
+        if rules.stratified:
+            rng[0] = stream
+        child = find_child(tree, node, action, work.state, terminal)
+    work.path_rewards[depth] = reward
+    for m in range(constraints):
+        work.path_step_costs[depth, m] = work.costs[m]
+    if child == NO_NODE:
+        if not is_finite(work.state):
+            note_fault(STEP, tree.states[node], action, reward, work.costs, work.fault)
+            terminal = True
+        if tree.count[0] < tree.parent.shape[0]:
+            child = add_node(tree, work.state, node, action, depth + 1, terminal, reward, work.costs, work.path_costs)
+    return child, terminal
+
+
+@kernel
+def start_at_root(tree, work):
+    """Begin a simulation: nothing is spent, and the root's state is in `work.state`."""
+    for m in range(work.costs.shape[0]):
+        work.path_costs[m] = 0.0
+    for k in range(work.state.shape[0]):
+        work.state[k] = tree.states[ROOT, k]
+
+
+@kernel
 def select(model, params, tree, multipliers, rules, work, rng):
     """SELECTION. Walk down to a node that is not expanded; it may be new, terminal or at the horizon.
 
     Leaves the path, the leaf's state and its C_path in `work`. Returns (leaf, depth); the leaf is NO_NODE when the tree
     is full, and its state then lives in `work.state` alone.
     """
-    constraints = work.costs.shape[0]
-    size = work.state.shape[0]
     node, depth = np.int64(ROOT), 0  # a bare constant has a type of its own: what is called below would compile twice
     terminal = tree.terminal[ROOT]
-    for m in range(constraints):
-        work.path_costs[m] = 0.0
-    for k in range(size):
-        work.state[k] = tree.states[ROOT, k]
+    start_at_root(tree, work)
     while node != NO_NODE and tree.expanded[node] and depth < rules.horizon:
-        for m in range(constraints):
+        for m in range(work.costs.shape[0]):
             work.prices[m] = multipliers[m] * work.price_growth[depth, m]
         action = uct_action(tree, node, work.prices, rules, rng)
-        work.path_nodes[depth] = node
-        work.path_actions[depth] = action
-        if rules.widening_factor > 0.0 and outcomes_are_full(tree, node, action, rules):
-            child = revisited_child(tree, node, action, rng)
-            reward, terminal = tree.reward[child], tree.terminal[child]
-            for k in range(size):
-                work.state[k] = tree.states[child, k]
-            for m in range(constraints):
-                work.costs[m] = tree.costs[child, m]
-                work.path_costs[m] += work.cost_discounts[depth, m] * work.costs[m]
-        else:
-            stream = rng[0]
-            if rules.stratified:
-                series = node * tree.action_visits.shape[1] + action
-                stratify(rng, tree.salt[0], series, tree.action_visits[node, action])
-            reward, terminal = take_step(
-                model, params, tree.states[node], action, rng, work.state, depth, work.path_costs, work
-            )
-            if rules.stratified:
-                rng[0] = stream
-            child = find_child(tree, node, action, work.state, terminal)
-        work.path_rewards[depth] = reward
-        for m in range(constraints):
-            work.path_step_costs[depth, m] = work.costs[m]
+        node, terminal = follow(model, params, tree, node, action, depth, rules, work, rng)
         depth += 1
-        if child == NO_NODE:
-            if not is_finite(work.state):
-                note_fault(STEP, tree.states[node], action, reward, work.costs, work.fault)
-                terminal = True
-            if tree.count[0] < tree.parent.shape[0]:
-                child = add_node(tree, work.state, node, action, depth, terminal, reward, work.costs, work.path_costs)
-        node = child
     return node, depth, terminal
 
 

@@ -179,7 +179,7 @@ class SearchSession:
         new = self._spare
         if new is old or len(new.parent) < room:
             new = self._allocate(room)
-        reroot(old, new, int(child), self.cost_discounts)
+        self._reroot(old, new, int(child))
         self.tree, self._spare = new, old
         self._set(budget, multipliers, rng)
         with np.errstate(over="ignore"):
@@ -195,6 +195,9 @@ class SearchSession:
             )
             self._raise_fault()
         return True
+
+    def _reroot(self, old: Tree, new: Tree, root: int) -> None:
+        reroot(old, new, root, self.cost_discounts)
 
     def _set(self, budget: NDArray[np.float64], multipliers: NDArray[np.float64], rng: Stream) -> None:
         self.budget, self.multipliers, self.rng = budget.copy(), multipliers.copy(), rng

@@ -138,8 +138,8 @@ def find_child(tree, node, action, state, terminal):
     return NO_NODE
 
 
-def reroot(old: Tree, new: Tree, root: int, cost_discounts: NDArray[np.float64]) -> None:
-    """Copy the subtree of `root` from `old` into `new`, where it becomes the root.
+def reroot(old: Tree, new: Tree, root: int, cost_discounts: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Copy the subtree of `root` from `old` into `new`, where it becomes the root; returns the nodes' old numbers.
 
     Node numbers change, in order of age; path costs [M] are rebased to the new root, in its own discounted units.
     """
@@ -171,3 +171,4 @@ def reroot(old: Tree, new: Tree, root: int, cost_discounts: NDArray[np.float64])
     new.path_costs[:size] = (new.path_costs[:size] - old.path_costs[root]) / cost_discounts ** int(old.depth[root])
     new.count[0] = size
     new.peak_depth[0] = int(new.depth[:size].max())
+    return kept

@@ -29,14 +29,14 @@ from cmcts.files import read_plain
 from cmcts.tasks.task import Task
 from cmcts.training.settings import TrainingSettings
 
-PlannerName = Literal["frontier", "cmcts", "cc-mcp", "penalized"]
+PlannerName = Literal["frontier", "cmcts", "cc-mcp", "threshold-uct", "penalized"]
 MAX_FILE_BYTES = 1 << 20
 
 # The settings that can be varied, and the planners that they mean something to.
 SETTINGS: dict[str, tuple[PlannerName, ...]] = {
-    "iterations": ("cmcts", "cc-mcp", "penalized", "frontier"),
-    "budget": ("cmcts", "cc-mcp", "penalized", "frontier"),
-    "exploration": ("cmcts", "cc-mcp", "penalized"),
+    "iterations": ("cmcts", "cc-mcp", "threshold-uct", "penalized", "frontier"),
+    "budget": ("cmcts", "cc-mcp", "threshold-uct", "penalized", "frontier"),
+    "exploration": ("cmcts", "cc-mcp", "threshold-uct", "penalized"),
     "penalty": ("penalized",),
     "keep": ("frontier",),
     "share": ("frontier",),
