@@ -155,6 +155,7 @@ def test_inventory_steps_are_its_outcomes():
     [
         ("queue_control", "energy 5: 6.130\n"),
         ("inventory", "fill rate 95%: costs 16.36; with 0 to 5 in stock mostly order [6, 5, 4,"),
+        ("taxi", "flooded squares 0.5: 1.047, and one more is worth 2.40\n"),
     ],
 )
 def test_the_examples_run(example, line):
