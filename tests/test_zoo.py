@@ -55,12 +55,19 @@ def test_a_name_that_is_almost_one_of_them():
         cmcts.make("icu-sepsi")
 
 
-@pytest.mark.parametrize("command", ["solve", "train", "evaluate", "plan"])
-def test_what_a_problem_needs_is_said_in_one_line(monkeypatch, capsys, tmp_path, command):
-    monkeypatch.setitem(sys.modules, "icu_sepsis", None)
+@pytest.mark.parametrize(
+    ("command", "task", "module", "package"),
+    [
+        ("solve", "icu-sepsis", "icu_sepsis", "icu-sepsis"),
+        ("train", "icu-sepsis", "icu_sepsis", "icu-sepsis"),
+        ("plan", "lava-crossing", "minigrid", "MiniGrid"),
+    ],
+)
+def test_what_a_problem_needs_is_said_in_one_line(monkeypatch, capsys, tmp_path, command, task, module, package):
+    monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.chdir(tmp_path)
-    assert cli.main([command, "icu-sepsis"]) == 2
-    expected = "cmcts: task icu-sepsis needs icu-sepsis, got no icu-sepsis here: pip install 'cmcts[zoo]'\n"
+    assert cli.main([command, task]) == 2
+    expected = f"cmcts: task {task} needs {package}, got no {package} here: pip install 'cmcts[zoo]'\n"
     assert capsys.readouterr() == ("", expected)
     assert list(tmp_path.iterdir()) == []
 
@@ -148,6 +155,7 @@ def test_inventory_steps_are_its_outcomes():
     [
         ("queue_control", "energy 5: 6.130\n"),
         ("inventory", "fill rate 95%: costs 16.36; with 0 to 5 in stock mostly order [6, 5, 4,"),
+        ("taxi", "flooded squares 0.5: 1.047, and one more is worth 2.40\n"),
     ],
 )
 def test_the_examples_run(example, line):

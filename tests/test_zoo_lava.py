@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 
 import gymnasium
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import cmcts
 from cmcts.tasks.check import check_worlds
 from cmcts.tasks.optimum import solve_task
+from cmcts.tasks.references import load_object
 
 pytestmark = pytest.mark.extras
 if importlib.util.find_spec("minigrid") is None:
@@ -89,3 +91,8 @@ def test_deaths_in_minigrid_itself_are_those_of_the_tables(task):
     seen = run_episodes(exact_policy(task), task.real_world, task.budget, episodes=400, seed=0)[0].summary()
     assert abs(seen.cost_mean - 0.1) < 3 * seen.cost_se + 0.005
     assert abs(seen.reward_mean - 0.3578) < 3 * seen.reward_se + 0.01
+
+
+def test_the_example_runs(capsys):
+    load_object(f"{Path(__file__).parent.parent}/examples/lava.py:main")()
+    assert "deaths 0.1: reward 0.358, as if one arrived for sure after 102 steps\n" in capsys.readouterr().out

@@ -1,6 +1,6 @@
 """MiniGrid's LavaCrossing with slippery steps: to the other corner, past rivers of lava, seldom into them.
 
-The environment of Chevalier-Boisvert et al. (package `minigrid`, Apache 2.0), with one of its layouts held fixed, on
+The environment of Chevalier-Boisvert et al. (package `minigrid`, MIT), with one of its layouts held fixed, on
 slippery ground: with probability 0.1 a step forward goes to the left or to the right instead.
 
 State         a number; behind it column, row and direction

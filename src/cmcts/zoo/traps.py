@@ -1,4 +1,4 @@
-"""Gold and traps: the maps of the Threshold UCT benchmark, the only public one of constrained planners.
+"""Gold and traps: the maps of the Threshold UCT benchmark.
 
 Kurecka, Nevyhosteny, Novotny and Uncovsky (AAAI 2025, arXiv:2412.13962). The rules are theirs: a move that is not
 blocked slides on to one side with probability 0.2, from the square that it was meant for; gold that is slid past stays.
