@@ -29,7 +29,7 @@ test: .venv/installed  ## the default test run
 test-slow: .venv/installed  ## the long tests as well
 	$(PYTEST) -m 'not extras'
 
-test-extras: .venv/browser .venv/ray test-gpu-simulator  ## what needs more than Python: an environment for the wheel, a browser, numba-cuda, Ray
+test-extras: .venv/browser .venv/ray .venv/zoo test-gpu-simulator  ## what needs more than Python: an environment for the wheel, a browser, numba-cuda, Ray, the zoo
 	CMCTS_BROWSER=required $(BIN)/python -m pytest -m 'extras and not slow'
 
 .venv/gpu: .venv/installed
@@ -44,6 +44,10 @@ test-gpu-simulator: .venv/gpu  ## the same on a simulated GPU
 
 .venv/ray: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	@touch $@
+
+.venv/zoo: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[zoo]'
 	@touch $@
 
 test-ray: .venv/ray  ## Ray on two nodes, with kills and lost drivers; minutes
@@ -64,7 +68,7 @@ bench: .venv/installed  ## simulations per second, compile time, memory
 attack: .venv/installed  ## kills, damage, garbage and a million decisions; hours, resumable; writes docs/reliability.md
 	$(BIN)/python benchmarks/attack $(ATTACK)
 
-images: .venv/browser  ## the pictures in the docs
+images: .venv/browser .venv/zoo  ## the pictures in the docs
 	for script in docs/images/*.py; do $(BIN)/python $$script || exit 1; done
 
 docs: .venv/installed  ## the documentation site, into site/

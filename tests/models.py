@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmcts.critic.ensemble import SafetyCritic, ensemble
+from cmcts.critic.values import LeafValues
 from cmcts.model.interface import Model
 from cmcts.random import uniform
 
@@ -155,6 +156,19 @@ def random_ensemble(model: Model, seed, hidden=(5, 7), members=3, scale=1.0, off
     weights[-1] *= scale
     biases[-1] = biases[-1] * scale + offset
     return ensemble(weights, biases, model.cost_count)
+
+
+def random_values(model: Model, seed, hidden=(5, 7), members=3, scale=1.0, doubt=np.inf) -> LeafValues:
+    """Leaf values with random weights, whose prices are known in units of a half."""
+    rng = np.random.default_rng(seed)
+    sizes = [model.feature_count + model.cost_count, *hidden, 1 + model.cost_count]
+    layers = [
+        (rng.normal(size=(members, a, b)) * np.sqrt(2.0 / a), rng.normal(size=(members, b)) * 0.1)
+        for a, b in itertools.pairwise(sizes)
+    ]
+    layers[-1] = (layers[-1][0] * scale, layers[-1][1] * scale)
+    layers = tuple((weights.astype(np.float32), biases.astype(np.float32)) for weights, biases in layers)
+    return LeafValues(layers, (0.5,) * model.cost_count, doubt)
 
 
 class LookupParams(NamedTuple):

@@ -48,8 +48,10 @@ class Node:
 class NaiveSearch:
     """One search of `model` under `rules`, begun at `state`. `run` may be called again to go on."""
 
-    def __init__(self, model, critic, rules, cost_discounts, state, budget, multipliers, rng, max_nodes=math.inf):
-        self.model, self.critic, self.rules = model, critic, rules
+    def __init__(
+        self, model, critic, rules, cost_discounts, state, budget, multipliers, rng, max_nodes=math.inf, values=None
+    ):
+        self.model, self.critic, self.rules, self.values = model, critic, rules, values
         self.cost_discounts = [float(d) for d in cost_discounts]
         self.budget = [float(b) for b in budget]
         self.multipliers = [float(m) for m in multipliers]
@@ -126,15 +128,33 @@ class NaiveSearch:
         elif self.rules.use_critic and self.rules.expected_accounting and not terminal and depth < self.rules.horizon:
             node, number, _, _ = path[-1]
             path_costs = self.settled(node, number, self.needs(state))
-        value, costs = 0.0, [0.0] * self.model.cost_count
-        if not terminal:
+        value, costs, rollouts = 0.0, [0.0] * self.model.cost_count, self.rules.rollouts
+        if not terminal and self.rules.leaf_values:
+            value, costs, unsure = self.leaf_value(state, depth)
+            if unsure:
+                value, costs, rollouts = value / 2, [cost / 2 for cost in costs], 2 * rollouts
+        if not terminal and (not self.rules.leaf_values or unsure):
             for _ in range(self.rules.rollouts):
                 total, spent = self.rollout(state, depth, path_costs)
-                value += total / self.rules.rollouts
-                costs = [cost + s / self.rules.rollouts for cost, s in zip(costs, spent, strict=True)]
+                value += total / rollouts
+                costs = [cost + s / rollouts for cost, s in zip(costs, spent, strict=True)]
         if leaf is not None:
             leaf.returns.append(self.after_paying(value, costs, depth))
         self.backup(path, value, costs)
+
+    def leaf_value(self, state, depth):
+        """Reward and costs to go as the leaf values say, and whether their members disagree too much."""
+        features = np.zeros(self.model.feature_count, np.float32)
+        self.model.uncompiled.features(self.model.params, np.array(state), features)
+        units = self.values.price_units
+        known = [math.log1p(price / unit) for price, unit in zip(self.multipliers, units, strict=True)]
+        mean, sigma = self.values.network(np.concatenate([features, np.array(known, np.float32)]))
+        mean, sigma = mean.ravel().tolist(), sigma.ravel().tolist()
+        doubt = sigma[0]
+        for price, unsure in zip(self.multipliers, sigma[1:], strict=True):
+            doubt += price * unsure
+        costs = [max(0.0, cost) for cost in mean[1:]]
+        return mean[0], costs, doubt > self.values.doubt and depth < self.rules.horizon
 
     def select(self):
         """Down to a node without actions. Returns the path as (node, action, reward, costs) and the leaf."""

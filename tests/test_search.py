@@ -20,7 +20,7 @@ from cmcts.random import stream, uniform
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.search.tree import ILLEGAL, NO_NODE, PRUNED, ROOT, Tree, allocate, bytes_per_node
-from models import linear_critic, lookup_critic, random_ensemble, random_table, table_model
+from models import linear_critic, lookup_critic, random_ensemble, random_table, random_values, table_model
 from naive import NaiveSearch, tree_summary
 
 
@@ -43,6 +43,7 @@ def searches(planner, state, budget, seed, capacity=10_000, **rules):
         multipliers,
         stream(seed),
         max_nodes=capacity,
+        values=planner.values,
     )
     return session, naive
 
@@ -107,6 +108,39 @@ def test_penalized_search_equals_the_naive_one(environment, search):
     for seed, state in enumerate(states):
         session, _ = assert_search_is_naive(PenalizedMCTS(model, 1.5, SEARCHES[search]), state, 1.0, seed)
         assert session.tree.count[0] > 40
+
+
+@pytest.mark.parametrize("search", ["uniform", "rollouts", "widening"])
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_search_with_leaf_values_equals_the_naive_one(environment, search):
+    """Never in doubt, always in doubt, and sometimes: then a rollout is averaged in."""
+    model, states = ENVIRONMENTS[environment]()
+    trees = []
+    for doubt in (np.inf, 0.0, 2.0):
+        planner = PenalizedMCTS(model, 1.5, SEARCHES[search], values=random_values(model, 3, doubt=doubt))
+        for seed, state in enumerate(states):
+            session, _ = assert_search_is_naive(planner, state, 1.0, seed)
+        trees.append(session.tree.reward_values[ROOT].tolist())
+    assert trees[0] != trees[1]
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 1000),
+    constraints=st.integers(1, 3),
+    horizon=st.integers(1, 12),
+    rollouts=st.integers(1, 3),
+    doubt=st.sampled_from([0.0, 1.0, np.inf]),
+    capacity=st.sampled_from([2, 10, 10_000]),
+)
+def test_search_of_random_models_with_leaf_values_equals_the_naive_one(
+    seed, constraints, horizon, rollouts, doubt, capacity
+):
+    model = dataclasses.replace(table_model(random_table(seed, constraints=constraints)), compilable=False)
+    search = SearchSettings(discount=0.9, horizon=horizon, rollouts=rollouts, exploration=1.0)
+    values = random_values(model, seed, doubt=doubt)
+    planner = PenalizedMCTS(model, np.linspace(0.5, 2.0, constraints), search, values=values)
+    assert_search_is_naive(planner, [0.0, 0.0], np.ones(constraints), seed, iterations=60, capacity=capacity)
 
 
 @pytest.mark.parametrize("search", SEARCHES)

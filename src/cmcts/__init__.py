@@ -26,6 +26,7 @@ envs/             the paper's environments
 exact/            exact solutions: what planners are measured against
 worlds.py         the worlds, made known to Gymnasium
 tasks/            named problems, each with all that belongs to it
+zoo/              problems from outside, with figures that people can check
 executors/        units of work: in this process, on all cores, on Ray
 evaluation/       episodes in a world, and how sure their figures are
 frontier/         policies measured once, and mixed for any budget

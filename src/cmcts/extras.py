@@ -11,6 +11,7 @@ EXTRAS = {
     "train": {"jax": "JAX", "optax": "Optax", "equinox": "Equinox"},
     "gpu": {"numba_cuda": "numba-cuda"},
     "ray": {"ray": "Ray"},
+    "zoo": {"icu_sepsis": "icu-sepsis", "minigrid": "MiniGrid"},
 }
 
 
@@ -18,9 +19,12 @@ class MissingExtra(InvalidInput, ImportError):
     """Something needs packages that are not installed; the message says which, and how to get them."""
 
 
-def require_extra(extra: str, who: str) -> None:
-    """Raise `MissingExtra` unless all packages of an extra can be imported; nothing is imported to find out."""
-    names = EXTRAS[extra]
+def require_extra(extra: str, who: str, only: str | None = None) -> None:
+    """Raise `MissingExtra` unless all packages of an extra can be imported, or the `only` module that is needed of it.
+
+    Nothing is imported to find out.
+    """
+    names = EXTRAS[extra] if only is None else {only: EXTRAS[extra][only]}
     missing = [name for module, name in names.items() if find_spec(module) is None]
     if missing:
         *others, last = names.values()

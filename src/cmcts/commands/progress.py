@@ -86,6 +86,8 @@ class TrainingProgress:
         elif record["phase"] == "explore":
             cost = ", ".join(f"{mean:.3f}" for mean in record["cost_means"])
             body = f"relative exploration {record['width']:g}: reward {record['reward_mean']:.2f}, cost {cost}"
+        elif record["phase"] == "learn":
+            body = f"leaf values: loss {record['loss']:.2g} of their variance on {record['transitions']} steps"
         elif record["phase"] == "fit":
             body = f"loss {record['loss']:.2g} on {record['transitions']} transitions"
             if "held_out_td_error" in record:

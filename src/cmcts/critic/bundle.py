@@ -4,6 +4,7 @@
     critic.safetensors   weights.0, biases.0, ... float32; a bundle may do without
     support.safetensors  where the critic has data (support.py); one that was trained before 0.2 does not say
     columns.safetensors  the policies of a frontier and all their episodes (columns.py), if there is one
+    values.safetensors   reward and costs to go, for those of them that judge leaves by them (values.py)
 
 Loading executes nothing and needs neither JAX nor the training code. Everything is checked first: a file that is
 damaged, too large, or made for another task is refused with the reason.
@@ -26,10 +27,12 @@ from typing import Any
 from cmcts import json_settings
 from cmcts.critic import columns as column_arrays
 from cmcts.critic import support as support_arrays
+from cmcts.critic import values as value_arrays
 from cmcts.critic.columns import Column
 from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.critic.identity import changed_code, model_digest
 from cmcts.critic.support import Support
+from cmcts.critic.values import LeafValues
 from cmcts.critic.weights import Layers, from_arrays, sizes, to_arrays
 from cmcts.errors import InvalidInput, ModelWarning, expect, users_stack_level
 from cmcts.files import read_plain, write_atomically
@@ -39,14 +42,14 @@ from cmcts.search.settings import SearchSettings
 
 FORMAT = 2
 CRITIC_FILE, BUNDLE_FILE = "critic.safetensors", "bundle.json"
-COLUMNS_FILE, SUPPORT_FILE = "columns.safetensors", "support.safetensors"
+COLUMNS_FILE, SUPPORT_FILE, VALUES_FILE = "columns.safetensors", "support.safetensors", "values.safetensors"
 MAX_ARRAY_BYTES, MAX_BUNDLE_BYTES = 64 << 20, 1 << 20
 SHIPPED = Path(__file__).parent / "shipped"
 # Names of parts, with their files and the versions that are read here.
 PARTS: dict[str, tuple[str, tuple[int, ...]]] = {
     "columns": (COLUMNS_FILE, (column_arrays.VERSION,)),
     "support": (SUPPORT_FILE, (support_arrays.VERSION,)),
-    "values": ("", ()),
+    "values": (VALUES_FILE, (value_arrays.VERSION,)),
 }
 
 
@@ -70,6 +73,8 @@ class Bundle:
     """Where the critic has data; None if that is not known."""
     columns: tuple[Column, ...] = ()
     """The policies of a frontier, measured in the training world; none if there is no frontier."""
+    values: LeafValues | None = None
+    """Reward and costs to go, if some column judges leaves by them."""
     code: Mapping[str, str] = field(default_factory=dict)
     """Digests of the model's functions, as `code_digests` has them; none of bundles that were written before 0.2."""
 
@@ -93,6 +98,8 @@ class Bundle:
         """
         critic = immediate_costs_only(model, self.cost_scale) if self.critic is None else self.critic
         critic.validate_for(model)
+        if self.values is not None:
+            self.values.validate_for(model)
         if self.model_digest != model_digest(model):
             raise InvalidInput(
                 f"the bundle was trained for task {self.task!r}, whose model differs from {model.name!r} here"
@@ -207,7 +214,7 @@ def _upgraded(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def save(bundle: Bundle, folder: Path) -> None:
-    """Write the critic and the columns, if there are any, then the description that vouches for them."""
+    """Write the critic, columns and leaf values that there are, then the description that vouches for them."""
     from safetensors.numpy import save as to_bytes
 
     critic = content = None
@@ -226,6 +233,8 @@ def save(bundle: Bundle, folder: Path) -> None:
         contents["columns"] = to_bytes(column_arrays.to_arrays(bundle.columns))
     if bundle.support is not None:
         contents["support"] = to_bytes(support_arrays.to_arrays(bundle.support))
+    if bundle.values is not None:
+        contents["values"] = to_bytes(value_arrays.to_arrays(bundle.values))
     parts = {
         name: _Part(PARTS[name][1][-1], PARTS[name][0], hashlib.sha256(part).hexdigest())
         for name, part in contents.items()
@@ -280,6 +289,7 @@ def load(folder: str | Path, model: Model | None = None) -> Bundle:
             cost_scale=described.cost_scale,
             support=_support(path / SUPPORT_FILE, described),
             columns=_columns(path / COLUMNS_FILE, described),
+            values=_values(path / VALUES_FILE, described),
             code=described.code,
         )
         bundle.critic  # noqa: B018  building it checks shapes and numbers once more, together
@@ -321,7 +331,19 @@ def _columns(path: Path, described: _Description) -> tuple[Column, ...]:
     columns = column_arrays.from_arrays(_arrays(path, part.sha256), described.cost_count)
     guarded = any(column.settings.guard == "critic" for column in columns)
     expect(described.critic is not None or not guarded, "a critic, which guards a column", None)
+    valued = any(column.settings.values for column in columns)
+    expect("values" in described.parts or not valued, "leaf values, which a column judges leaves by", None)
     return columns
+
+
+def _values(path: Path, described: _Description) -> LeafValues | None:
+    part = described.parts.get("values")
+    if part is None:
+        return None
+    values = value_arrays.from_arrays(_arrays(path, part.sha256))
+    count = len(values.price_units)
+    expect(count == described.cost_count, f"leaf values of {described.cost_count} constraints", count)
+    return values
 
 
 def _support(path: Path, described: _Description) -> Support | None:

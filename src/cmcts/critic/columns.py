@@ -39,12 +39,15 @@ class ColumnSettings:
     """What a guarded planner may spend in every episode, one number a constraint."""
     pruning: PruningSettings | None = None
     """What counts as unsafe to the guard."""
+    values: bool = False
+    """Leaves are judged by the bundle's leaf values before rollouts; only without a guard."""
 
     def __post_init__(self) -> None:
         expect(len(self.prices) >= 1, "a price for every constraint", self.prices)
         expect(all(0 <= price < np.inf for price in self.prices), "prices >= 0 and finite", self.prices)
         expect(self.guard in ("none", "critic", "immediate"), 'guard "none", "critic" or "immediate"', self.guard)
         guarded = self.guard != "none"
+        expect(not (guarded and self.values), "leaf values without a guard", self.guard)
         expect((self.pruning is not None) == guarded, "pruning with a guard, and only then", self.pruning)
         count = len(self.prices) if guarded else 0
         expect(len(self.budget) == count, f"{count} budgets of a column guarded by {self.guard}", self.budget)
@@ -52,10 +55,10 @@ class ColumnSettings:
 
     @property
     def name(self) -> str:
-        """What it is, in words: "lambda 2.5, 1024 simulations", "critic at 1", "critic at 1, lambda 2.5"."""
+        """What it is, in words: "lambda 2.5, 1024 simulations with values", "critic at 1, lambda 2.5"."""
         price = f"lambda {_numbers(self.prices)}"
         if self.guard == "none":
-            return f"{price}, {self.search.iterations} simulations"
+            return f"{price}, {self.search.iterations} simulations" + (" with values" if self.values else "")
         guard = f"{'critic' if self.guard == 'critic' else 'no critic'} at {_numbers(self.budget)}"
         return f"{guard}, {price}" if any(self.prices) else guard
 

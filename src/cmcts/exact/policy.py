@@ -27,7 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 from cmcts import json_settings
 from cmcts.critic.identity import model_digest
 from cmcts.errors import InvalidInput, expect, shown
-from cmcts.exact.solver import Solution, action_values
+from cmcts.exact.finite import FiniteCMDP
+from cmcts.exact.solver import Solution, Values, action_values, evaluate
 from cmcts.files import read_plain, write_atomically
 from cmcts.model.interface import Model
 from cmcts.planning.decision import Decision
@@ -57,7 +58,7 @@ class _Description:
 
 
 class TabularPolicy(Planner):
-    """An optimal policy as a table: S reachable states, and for each the probabilities and values of A actions."""
+    """A policy, mostly the optimal one, as a table: S states, with probabilities and values of A actions."""
 
     def __init__(
         self,
@@ -94,20 +95,34 @@ class TabularPolicy(Planner):
     @classmethod
     def of(cls, solution: Solution, model: Model) -> TabularPolicy:
         """The policy of an exact solution; the model is the one whose states were listed."""
-        cmdp = solution.cmdp
-        rewards = action_values(cmdp, cmdp.rewards, solution.reward_values)
-        costs = action_values(cmdp, cmdp.costs, solution.cost_values, cmdp.cost_discounts)
+        values = Values(solution.reward, solution.costs, solution.reward_values, solution.cost_values)
+        return cls._with_values(solution.cmdp, solution.policy, values, model, solution.budget)
+
+    @classmethod
+    def playing(cls, cmdp: FiniteCMDP, policy: ArrayLike, model: Model) -> TabularPolicy:
+        """Any policy as a planner, by [P] or a table [S, A] of probabilities; what it spends stands for its budget."""
+        chances = np.asarray(policy, np.float64)
+        chances = chances if chances.ndim == 1 else cmdp.pairs(chances)
+        values = evaluate(cmdp, chances)
+        return cls._with_values(cmdp, chances, values, model, values.costs)
+
+    @classmethod
+    def _with_values(
+        cls, cmdp: FiniteCMDP, policy: Floats, values: Values, model: Model, budget: Floats
+    ) -> TabularPolicy:
+        rewards = action_values(cmdp, cmdp.rewards, values.reward_values)
+        costs = action_values(cmdp, cmdp.costs, values.cost_values, cmdp.cost_discounts)
         return cls(
             model,
             cmdp.states,
-            cmdp.table(solution.policy),
+            cmdp.table(policy),
             cmdp.table(rewards),
             np.stack([cmdp.table(costs[:, m]) for m in range(cmdp.cost_count)], axis=-1),
             cmdp.discount,
             cmdp.cost_discounts,
-            budget=tuple(solution.budget.tolist()),
-            reward=solution.reward,
-            costs=tuple(solution.costs.tolist()),
+            budget=tuple(budget.tolist()),
+            reward=values.reward,
+            costs=tuple(values.costs.tolist()),
         )
 
     def save(self, path: Path) -> None:

@@ -10,7 +10,8 @@ policy.py      a mixture in use: an agent draws its column once
 frontier.py    the columns of one problem, and the mixture for any budget
 curve.py       what any budget buys, beside the optimum
 ladder.py      the budgets that a frontier is built for
-generation.py  which columns: the ends, a bracket, the program's own prices, and the critic's guard
+lessons.py     what leaf values learn from: reward and costs to go of priced episodes
+generation.py  which columns: the ends, a bracket, the program's own prices, the critic's guard, and leaf values
 """
 
 from cmcts.errors import BudgetWarning

@@ -24,6 +24,7 @@ from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle
 from cmcts.critic.columns import Column, ColumnSettings
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
+from cmcts.critic.values import LeafValues
 from cmcts.errors import BudgetWarning, InvalidInput, expect
 from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.frontier.mixture import Floats, Limits, Mixed, best_mixture
@@ -38,11 +39,17 @@ _NEGLIGIBLE = 1e-6  # a column that is drawn more rarely is not mixed in at all
 
 
 def planner_of(
-    column: ColumnSettings, model: Model, critic: SafetyCritic | None, cost_scale: Sequence[float] = ()
+    column: ColumnSettings,
+    model: Model,
+    critic: SafetyCritic | None,
+    cost_scale: Sequence[float] = (),
+    values: LeafValues | None = None,
 ) -> Planner:
     """The planner that a column stands for."""
+    if column.values and values is None:
+        raise InvalidInput(f"expected leaf values for the column {column.name!r}, got none")
     if column.guard == "none":
-        return PenalizedMCTS(model, column.prices, column.search)
+        return PenalizedMCTS(model, column.prices, column.search, values=values if column.values else None)
     if column.guard == "critic" and critic is None:
         raise InvalidInput(f"expected a safety critic for the column {column.name!r}, got none")
     guard = critic if column.guard == "critic" else immediate_costs_only(model, tuple(cost_scale))
@@ -60,6 +67,7 @@ class Frontier:
     """The budget it was built around, and the one that is used if none is named."""
     critic: SafetyCritic | None = None
     cost_scale: tuple[float, ...] = ()
+    values: LeafValues | None = None
 
     def __post_init__(self) -> None:
         expect(len(self.columns) >= 1, "one column or more", self.columns)
@@ -76,12 +84,15 @@ class Frontier:
         if not bundle.columns:
             raise InvalidInput(f"expected a bundle with a frontier for task {bundle.task!r}, got one without")
         bundle.critic_for(model)  # checks that the model is the bundle's
-        return cls(model, bundle.columns, bundle.budget, bundle.critic, bundle.cost_scale)
+        return cls(model, bundle.columns, bundle.budget, bundle.critic, bundle.cost_scale, bundle.values)
 
     @cached_property
     def planners(self) -> tuple[Planner, ...]:
         """One planner a column, made once: they keep their memory from episode to episode."""
-        return tuple(planner_of(column.settings, self.model, self.critic, self.cost_scale) for column in self.columns)
+        return tuple(
+            planner_of(column.settings, self.model, self.critic, self.cost_scale, self.values)
+            for column in self.columns
+        )
 
     def at(self, budget: ArrayLike | None = None, *, keep: Keep = "mean", share: float | None = None) -> MixedPolicy:
         """The best mixture within `budget`: its upper bound of cost keeps it, or `InfeasibleBudget` says what it can.

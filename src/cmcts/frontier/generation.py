@@ -4,6 +4,9 @@
     guards        by the critic, and by immediate costs alone, at the task's budget and at 0; after the prices where the
                   planning model is right
     bracket       prices that rise until some column keeps the smallest budget of a ladder
+    values        where the model has no rollout policy of its own: reward and costs to go, fitted to the episodes of
+                  the columns so far and again to those of searches that read them at their leaves; whichever of
+                  rollouts and values leaves more at these prices judges the leaves from here on
     bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
     search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays
     guards anew   the critic at the task's budget, with and without the price that suits; at every budget of the ladder
@@ -26,13 +29,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.critic.columns import Column, ColumnSettings, Sample
 from cmcts.critic.ensemble import SafetyCritic
+from cmcts.critic.values import LeafValues
+from cmcts.critic.values import from_arrays as values_from_arrays
+from cmcts.critic.values import to_arrays as values_to_arrays
+from cmcts.critic.weights import Layers
 from cmcts.devices import Device
 from cmcts.evaluation.blocks import episodes_on
 from cmcts.evaluation.episodes import Episodes
@@ -42,6 +49,7 @@ from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.executors import Executor
 from cmcts.frontier.frontier import Frontier, planner_of
 from cmcts.frontier.ladder import close, distinct, ladder
+from cmcts.frontier.lessons import Lessons, joined, lessons_of
 from cmcts.frontier.mixture import CONFIDENCE, Limits, Mixed, best_mixture
 from cmcts.frontier.settings import FrontierSettings
 from cmcts.random import stage_seed
@@ -52,7 +60,7 @@ from cmcts.tasks.task import Task
 Floats = NDArray[np.float64]
 
 # What a seed is for; training's own purposes have smaller numbers.
-CHOOSE, CONFIRM = 11, 12
+CHOOSE, CONFIRM, VALUES = 11, 12, 13
 SAME_PRICE = 1.1  # prices closer than this, as a ratio, are not told apart
 PRICE_RISES = 6  # by PRICE_FACTOR each, to find the frugal end
 PRICE_FACTOR = 4.0
@@ -60,10 +68,15 @@ PRICE_FACTOR = 4.0
 # that were found useful.
 PRICES_OFF_MODEL, NEXT_PRICE = (1.0, 0.75, 0.5, 0.25, 1.5), 1.15
 NEAR = (0.5, 1.0, 2.0)  # of the task's budget: where the curve is to be best
+CHOOSING_STEPS, CONFIRMING_STEPS = 20_000, 10_000  # of a column, or a block of its episodes: long ones are fewer
 CONFIRMING_BLOCKS = 4
 LUCK = 1.0  # standard errors that a column may be better than it looked so far
 WORTH = 0.005  # of what the whole curve rises: a smaller improvement is none
 LOSS = 0.05  # of a standard error of reward: what a column must add to be confirmed
+
+
+# Inputs [T, F + M], targets [T, 1 + M], gradient steps, a seed, and who hears of progress; to layers and a loss.
+FitValues = Callable[[NDArray[np.float32], Floats, int, int, Callable[[int], None]], tuple[Layers, float]]
 
 
 class Recorder(Protocol):
@@ -109,6 +122,13 @@ class _Candidate:
         return np.asarray(self.sample.costs.mean(axis=0))
 
 
+class Generated(NamedTuple):
+    """Columns, and the leaf values that some of them read; None if none does."""
+
+    columns: tuple[Column, ...]
+    values: LeafValues | None
+
+
 def generate(
     task: Task,
     settings: FrontierSettings,
@@ -116,14 +136,18 @@ def generate(
     guard: Guard | None,
     cost_scale: Floats,
     recorder: Recorder,
+    fit_values: FitValues | None = None,
     device: Device = "cpu",
     executor: Executor | None = None,
-) -> tuple[Column, ...]:
+) -> Generated:
     """The columns of a frontier for `task`, found and confirmed in its training world.
 
-    `device` says where it is planned, and the `executor` plays the episodes if there is one.
+    `fit_values` is what learns leaf values; without it there are none. `device` says where it is planned, and the
+    `executor` plays the episodes if there is one.
     """
-    return _Generator(task, settings, seed, guard, cost_scale, recorder, device, executor).run()
+    generator = _Generator(task, settings, seed, guard, cost_scale, recorder, fit_values, device, executor)
+    columns = generator.run()
+    return Generated(columns, generator.values if any(column.settings.values for column in columns) else None)
 
 
 class _Generator:
@@ -135,6 +159,7 @@ class _Generator:
         guard: Guard | None,
         cost_scale: Floats,
         recorder: Recorder,
+        fit_values: FitValues | None,
         device: Device,
         executor: Executor | None,
     ) -> None:
@@ -145,7 +170,16 @@ class _Generator:
         self.budget = np.asarray(task.budget)
         self.search = replace(task.search, iterations=settings.search_factors[0] * task.search.iterations)
         self.tried: list[_Candidate] = []
+        self.lengths: dict[int, float] = {}  # steps an episode, of each column
         self.ladder: list[Floats] = []
+        own_rollouts = task.search.rollout == "directed" and task.model.has_rollout_action
+        alike = set(task.search.discounts_for(task.model)) == {task.search.discount}
+        learns = settings.values and alike and not own_rollouts
+        self.fit_values = fit_values if learns else None
+        self.values: LeafValues | None = None
+        self.reads_values = False
+        self.price_units = tuple((task.search.reward_scale / cost_scale).tolist())
+        self.lessons: list[Lessons] = []  # what the priced columns played, for the values to learn from
 
     def run(self) -> tuple[Column, ...]:
         nothing = np.zeros(len(self.budget))
@@ -177,6 +211,10 @@ class _Generator:
     def add_prices(self) -> None:
         """Prices that keep every budget of the ladder, and the program's own between them."""
         self.bracket(self.tried[0])
+        for price in self.untried_prices(self.ladder):
+            self.add(self.priced(price))
+        if self.fit_values is not None and sum(map(len, (part.inputs for part in self.lessons))) > 0:
+            self.learn_values(self.fit_values)
         self.bisect(self.ladder)
 
     @property
@@ -184,7 +222,7 @@ class _Generator:
         return len(self.tried) < self.settings.columns
 
     def priced(self, prices: Floats) -> ColumnSettings:
-        return ColumnSettings(tuple(prices.tolist()), self.search)
+        return ColumnSettings(tuple(prices.tolist()), self.search, values=self.reads_values)
 
     def guarded(self, kind: Literal["critic", "immediate"], budget: Floats, prices: Floats) -> ColumnSettings:
         trained = self.guard if kind == "critic" else None
@@ -201,7 +239,7 @@ class _Generator:
             return None
         k, episodes = len(self.tried), self.settings.screening_episodes
         candidate = _Candidate(column, self.measure("screen", k, column, 0, episodes))
-        first, enough = not self.tried, self.settings.choosing_episodes
+        first, enough = not self.tried, self.affordable(k, self.settings.choosing_episodes, CHOOSING_STEPS)
         self.tried.append(candidate)
         while first or (self.can_matter(candidate) and not self.is_twin(candidate)):
             done = len(candidate.sample)
@@ -213,18 +251,25 @@ class _Generator:
             candidate.sample = _joined(candidate.sample, self.measure("choose", k, column, done, more))
         return candidate
 
+    def affordable(self, k: int, episodes: int, steps: int) -> int:
+        """Fewer episodes of a column whose episodes are long, though not fewer than screen it: so many steps of it."""
+        least = min(episodes, self.settings.screening_episodes)
+        return max(least, min(episodes, round(steps / self.lengths[k])))
+
     def measure(self, phase: str, k: int, column: ColumnSettings, first: int, episodes: int) -> Sample:
         """Play episodes of a column in the training world, or read what an earlier life of the run has played."""
         more = "" if phase == "screen" else f" {first}"
         file = f"columns/{phase}-{k:03d}{more.replace(' ', '-')}.safetensors"
         # Columns are compared on the same worlds, and confirmed each on its own, so that their errors are unrelated.
-        seed = stage_seed(self.seed, CONFIRM, k) if phase == "confirm" else stage_seed(self.seed, CHOOSE)
+        purposes = {"confirm": (CONFIRM, k), "values": (VALUES,)}
+        seed = stage_seed(self.seed, *purposes.get(phase, (CHOOSE,)))
         critic = None if self.guard is None else self.guard.critic
+        teaches = self.fit_values is not None and column.guard == "none" and phase != "confirm"
 
         def compute() -> dict[str, Any]:
-            planner = planner_of(column, self.task.model, critic, self.scale.tolist())
+            planner = planner_of(column, self.task.model, critic, self.scale.tolist(), self.values)
             self.recorder.begin(phase, episodes, column=k, policy=column.name)
-            done, _ = episodes_on(
+            done, steps = episodes_on(
                 self.executor,
                 planner,
                 self.task.training_world,
@@ -236,11 +281,16 @@ class _Generator:
                 plans_a_state=PLANS_A_STATE,
                 on_steps=lambda _, finished: self.recorder.advance(finished),
             )
-            self.recorder.save(file, {"rewards": done.rewards, "costs": done.costs})
+            lessons = lessons_of(planner, steps, self.price_units)._asdict() if teaches else {}
+            self.recorder.save(file, {"rewards": done.rewards, "costs": done.costs, **lessons})
             return {"phase": phase, "column": k, "policy": column.name, **_figures(done, column.search.iterations)}
 
-        self.recorder.stage(f"column {k} {phase}{more}", compute)
+        record = self.recorder.stage(f"column {k} {phase}{more}", compute)
+        if phase == "screen":
+            self.lengths[k] = record["decisions"] / record["episodes"]
         arrays = self.recorder.load(file)
+        if teaches:
+            self.lessons.append(Lessons(arrays["inputs"], arrays["targets"]))
         return Sample(arrays["rewards"], arrays["costs"])
 
     @property
@@ -274,8 +324,10 @@ class _Generator:
             mixed = self.mixture(budget)
             if mixed is None:
                 continue
+            used = [(other, weight) for other, weight in zip(alive, mixed.weights.tolist(), strict=True) if weight > 0]
+            rows = min(len(candidate.sample), *(len(other.sample) for other, _ in used))
             gains = _penalised(candidate.sample, mixed.prices, rows)
-            for other, weight in zip(alive, mixed.weights.tolist(), strict=True):
+            for other, weight in used:
                 gains = gains - weight * _penalised(other.sample, mixed.prices, rows)
             if gains.mean() + LUCK * standard_error(gains) > worth:
                 return True
@@ -283,13 +335,7 @@ class _Generator:
 
     def is_twin(self, candidate: _Candidate) -> bool:
         """Whether another column has played the very same episodes: its price or guard makes no difference here."""
-        rows = len(candidate.sample)
-        return any(
-            bool((other.sample.rewards[:rows] == candidate.sample.rewards).all())
-            and bool((other.sample.costs[:rows] == candidate.sample.costs).all())
-            for other in self.tried
-            if other.alive
-        )
+        return any(_same_episodes(candidate.sample, other.sample) for other in self.alive)
 
     def bracket(self, reckless: _Candidate) -> None:
         """Raise the price until some column keeps the smallest budgets, or the costs no longer fall."""
@@ -356,7 +402,9 @@ class _Generator:
     def untried_prices(self, budgets: list[Floats]) -> list[Floats]:
         """The program's prices for these budgets, the task's own first, that no column was tried at."""
         off_model = not self.task.model_is_exact
-        known = [np.array(c.settings.prices) for c in self.tried if c.settings.search == self.search]
+        columns = [candidate.settings for candidate in self.tried]
+        alike = [c for c in columns if c.search == self.search and c.values == self.reads_values]
+        known = [np.array(column.prices) for column in alike]
         wanted: list[Floats] = []
         for budget in sorted(budgets, key=lambda b: bool((b != self.budget).any())):
             if (mixed := self.mixture(budget)) is not None:
@@ -369,6 +417,43 @@ class _Generator:
             if price.any() and not any(close(price, other, SAME_PRICE) for other in known + found):
                 found.append(price)
         return found
+
+    def learn_values(self, fit: FitValues) -> None:
+        """Leaf values, from here on read by every column without a guard if that leaves more than rolling out does.
+
+        The first fit learns what searches that roll out are worth. What searches that read it are worth is more, and
+        learned by the second, which is kept: a column is only as it was measured with the values it was measured with.
+        It learns from all episodes: the newest alone are few, and know little of where other policies go.
+        """
+        rolled_out = [candidate for candidate in self.tried if candidate.settings.guard == "none"]
+        self.reads_values = True
+        self.values = self.fitted(fit, 0)
+        for k, candidate in enumerate(rolled_out):
+            column = self.priced(np.array(candidate.settings.prices))
+            self.measure("values", k, column, 0, self.settings.screening_episodes)
+        self.values = self.fitted(fit, 1)
+        gains = []
+        for candidate in rolled_out:
+            prices = np.array(candidate.settings.prices)
+            if (reader := self.add(self.priced(prices))) is not None:
+                rows = min(len(reader.sample), len(candidate.sample))
+                gains.append(_penalised(reader.sample, prices, rows) - _penalised(candidate.sample, prices, rows))
+        self.reads_values = bool(gains) and bool(np.mean([gain.mean() for gain in gains]) > 0)
+
+    def fitted(self, fit: FitValues, round_: int) -> LeafValues:
+        """Values fitted to the lessons so far."""
+        inputs, targets = joined(self.lessons)
+        file, steps = f"values/{round_:03d}.safetensors", self.settings.value_steps
+
+        def compute() -> dict[str, Any]:
+            self.recorder.begin("learn", steps, round=round_)
+            layers, loss = fit(inputs, targets, steps, stage_seed(self.seed, VALUES, round_), self.recorder.advance)
+            doubt = self.settings.value_doubt * float(targets[:, 0].std())
+            self.recorder.save(file, values_to_arrays(LeafValues(layers, self.price_units, doubt)))
+            return {"phase": "learn", "round": round_, "transitions": len(inputs), "loss": loss}
+
+        self.recorder.stage(f"values {round_} learn", compute)
+        return values_from_arrays(self.recorder.load(file))
 
     def thinned(self, wanted: list[int]) -> list[int]:
         """Leave out, one by one, columns that the others replace at a loss that is less than noise."""
@@ -412,7 +497,7 @@ class _Generator:
 
     def confirm(self, k: int, block: int) -> Sample:
         """A block of fresh episodes of a column."""
-        episodes = self.settings.confirming_episodes
+        episodes = self.affordable(k, self.settings.confirming_episodes, CONFIRMING_STEPS)
         return self.measure("confirm", k, self.tried[k].settings, block * episodes, episodes)
 
     def most_doubtful(self, columns: dict[int, Column]) -> int | None:
@@ -443,6 +528,12 @@ class _Generator:
 def _penalised(sample: Sample, prices: Floats, rows: int) -> Floats:
     """[rows] what the first episodes earned, after paying these prices for what they cost."""
     return np.asarray(sample.rewards[:rows] - sample.costs[:rows] @ prices)
+
+
+def _same_episodes(one: Sample, other: Sample) -> bool:
+    rows = min(len(one), len(other))
+    same = np.array_equal(one.rewards[:rows], other.rewards[:rows])
+    return same and np.array_equal(one.costs[:rows], other.costs[:rows])
 
 
 def _joined(one: Sample, other: Sample) -> Sample:

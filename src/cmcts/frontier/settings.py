@@ -23,12 +23,21 @@ class FrontierSettings:
     screening_episodes: int = 100
     """Episodes that show whether a column can matter at all."""
     choosing_episodes: int = 800
-    """Episodes, with those, of every column that can: they say which columns are kept, and which to mix."""
+    """Episodes, with those, of every column that can: they say which columns are kept, and which to mix. Of long
+    episodes fewer, here and below."""
     confirming_episodes: int = 400
     """Episodes on fresh worlds of every column that is kept: they say how much of each."""
     margin: float = 0.02
     """Blocks of as many more are played, by whichever column leaves the most doubt, until the task's budget, half of it
     and twice as much are kept with a margin of at most this share; at most three times as many as there are columns."""
+
+    values: bool = True
+    """Where the model has no rollout policy of its own, learn leaf values, reward and costs to go, from the first
+    priced columns' episodes, and judge leaves by them if that pays."""
+    value_steps: int = 3000
+    """Gradient steps of their fit."""
+    value_doubt: float = 0.1
+    """A rollout is averaged in where they disagree by more than this share of the spread of rewards to go."""
 
     def __post_init__(self) -> None:
         expect(isinstance(self.columns, int) and self.columns >= 0, "columns >= 0", self.columns)
@@ -39,5 +48,7 @@ class FrontierSettings:
             count = getattr(self, name)
             expect(isinstance(count, int) and count >= 2, f"{name} >= 2", count)
         expect(self.margin > 0, "margin > 0", self.margin)
+        expect(isinstance(self.value_steps, int) and self.value_steps >= 1, "value_steps >= 1", self.value_steps)
+        expect(self.value_doubt >= 0, "value_doubt >= 0", self.value_doubt)
         fits = self.screening_episodes <= self.choosing_episodes
         expect(fits, f"screening_episodes <= {self.choosing_episodes}, the choosing ones", self.screening_episodes)

@@ -40,6 +40,8 @@ def goes_to_gpu(planner: Planner, device: Device, count: int, seconds: float | N
         return False
     if seconds is not None:
         raise InvalidInput(f'expected iterations with device "{device}", got seconds={seconds:g}: use device "cpu"')
+    if planner.values is not None:  # all lanes would have to be told their prices
+        return False
     if config.DISABLE_JIT and not is_simulated():
         return False
     for part in (planner.model, planner.critic):

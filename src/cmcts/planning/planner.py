@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmcts.compilation.content import uncompiled
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
+from cmcts.critic.values import LeafValues
 from cmcts.devices import Device
 from cmcts.errors import InvalidInput, expect
 from cmcts.model.interface import Model
@@ -54,6 +55,7 @@ class Planner:
     search: SearchSettings = _fixed("search", "How the tree is grown.")
     critic: SafetyCritic = _fixed("critic", "What judges actions, where there is pruning.")
     pruning: PruningSettings | None = _fixed("pruning", "What counts as unsafe; None for planners that prune nothing.")
+    values: LeafValues | None = _fixed("values", "What judges leaves before rollouts do; None where rollouts alone do.")
 
     def __init__(
         self,
@@ -62,14 +64,21 @@ class Planner:
         *,
         critic: SafetyCritic | None = None,
         pruning: PruningSettings | None = None,
+        values: LeafValues | None = None,
     ) -> None:
         self._model = model
         self._search = search or SearchSettings()
         self._critic = critic or immediate_costs_only(model)
         self._pruning = pruning
         self._critic.validate_for(model)
+        expect(values is None or pruning is None, "leaf values or pruning, not both", pruning)
+        self._values = values
         self._cost_discounts = np.array(self._search.discounts_for(model))
         self._price_growth = self._cost_discounts / self._search.discount
+        if values is not None:
+            values.validate_for(model)
+            same = bool((self._price_growth == 1.0).all())
+            expect(same, "the same discount of rewards and costs with leaf values", self._cost_discounts.tolist())
         self._margin = 0.0  # seconds that a timed search ends early, because earlier ones came late
         self._idle: list[SearchSession] = []
         self._lanes: Lanes | None = None
@@ -212,6 +221,8 @@ class Planner:
             tune_multipliers=False,
             reward_scale=float(search.reward_scale),
             multiplier_max=math.inf,
+            leaf_values=self._values is not None,
+            value_doubt=math.inf if self._values is None else float(self._values.doubt),
         )
 
     def plan(
@@ -361,13 +372,15 @@ class Planner:
 
     def session(self) -> SearchSession:
         """A search of the caller's own, for `plan_in`."""
+        values = self.values
         return SearchSession(
             self.model,
-            self.critic,
+            self.critic if values is None else values.network,
             self._rules(),
             self.critic.cost_scale,
             self.cost_discounts.tolist(),
             self.search.max_nodes,
+            () if values is None else values.price_units,
         )
 
     def warm_up(self, threads: int = 1) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
+from cmcts.critic.values import LeafValues
 from cmcts.errors import BudgetWarning, expect, users_stack_level
 from cmcts.model.interface import Model
 from cmcts.planning.decision import Decision, Roots
@@ -33,7 +34,10 @@ from cmcts.search.settings import SearchSettings
 
 
 class PenalizedMCTS(Planner):
-    """MCTS on the penalised reward r - lambda c, with lambda fixed (Definition 2 of the paper)."""
+    """MCTS on the penalised reward r - lambda c, with lambda fixed (Definition 2 of the paper).
+
+    With `values`, leaves are judged by what was learned of reward and costs to go, instead of by rollouts.
+    """
 
     def __init__(
         self,
@@ -43,8 +47,9 @@ class PenalizedMCTS(Planner):
         *,
         critic: SafetyCritic | None = None,
         pruning: PruningSettings | None = None,
+        values: LeafValues | None = None,
     ) -> None:
-        super().__init__(model, search, critic=critic, pruning=pruning)
+        super().__init__(model, search, critic=critic, pruning=pruning, values=values)
         self._multipliers = model.validate_costs(multiplier, "multiplier")
 
     @property

@@ -3,6 +3,7 @@
 tree.py           the arrays of a search tree
 faults.py         what is noted when a model or a critic breaks its contract
 workspace.py      what one search writes to besides its tree, and a memo of what the critic said
+values.py         leaf values in the place of rollouts
 pruning.py        which actions are unsafe
 kernels.py        select, expand, rollout, backup
 settings.py       how a tree is grown

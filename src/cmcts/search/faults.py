@@ -18,7 +18,7 @@ from cmcts.errors import shown
 from cmcts.model.interface import Model
 
 # Not Python's integers: each of these is a type of its own to Numba, and `note_fault` would compile for every kind.
-STEP, COUNT, ACTION, ROLLOUT_ACTION, EXPECTED_COSTS, FEATURES, CRITIC = (np.int64(kind) for kind in range(1, 8))
+STEP, COUNT, ACTION, ROLLOUT_ACTION, EXPECTED_COSTS, FEATURES, CRITIC, VALUES = (np.int64(kind) for kind in range(1, 9))
 
 
 @entry_point  # not inlined: it is called once, and from many places
@@ -79,5 +79,6 @@ def fault_message(model: Model, fault: NDArray[np.float64]) -> str:
         FEATURES: f"expected finite features from {who}, got NaN or infinity {where}",
         CRITIC: f"expected finite predictions from the critic of {who}, got mean {value} for action {name} {where}: it "
         "can judge no action safe",
+        VALUES: f"expected finite leaf values for {who}, got reward {value} and costs {costs} to go {where}",
     }
     return messages[kind]

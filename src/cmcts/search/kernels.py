@@ -45,6 +45,7 @@ from cmcts.search.pruning import (
     settle,
 )
 from cmcts.search.tree import ILLEGAL, NO_NODE, ROOT, add_node, find_child
+from cmcts.search.values import read_values
 from cmcts.search.workspace import remembered
 
 
@@ -75,6 +76,8 @@ class Rules(NamedTuple):
     tune_multipliers: bool  # CC-MCP: move the multipliers after every simulation
     reward_scale: float  # multipliers move in units of it, a cost scale
     multiplier_max: float
+    leaf_values: bool  # leaf values have the critic's place, and are read before a leaf is rolled out
+    value_doubt: float  # it is rolled out where their members disagree by more, in units of reward
 
 
 @kernel
@@ -301,7 +304,7 @@ def expand(model, params, critic, critic_params, tree, node, budget, rules, work
             model.features(params, tree.states[node], work.features)
             if not is_finite(work.features):
                 note_fault(FEATURES, tree.states[node], 0, 0.0, work.costs, work.fault)
-            critic.predict(critic_params, work.features, work.scratch, tree.critic_mean[node], tree.critic_sigma[node])
+            critic.predict(critic_params, work.inputs, work.scratch, tree.critic_mean[node], tree.critic_sigma[node])
         if node == ROOT:
             doubt_root(tree, work)
         find_floors(model, params, tree.states[node], count, rules, work, rng)
@@ -517,12 +520,22 @@ def simulate(model, params, critic, critic_params, tree, budget, multipliers, ru
         # The tree is full: the leaf is charged as if it had been added.
         least_charges(model, params, critic, critic_params, work.state, rules, work, rng)
         settle(tree, work.path_nodes[depth - 1], work.path_actions[depth - 1], work)
-    if not terminal:
-        for _ in range(rules.rollouts):
-            returned = rollout(model, params, critic, critic_params, depth, budget, rules, work, rng)
-            value += returned / rules.rollouts
+    rollouts = 0 if terminal else rules.rollouts
+    shares = rollouts
+    if rules.leaf_values and not terminal:
+        value, sure = read_values(model, params, critic, critic_params, multipliers, rules, work)
+        if sure or depth >= rules.horizon:
+            rollouts = 0
+        else:  # half is what they say, and half what rollouts return
+            shares = 2 * rollouts
+            value *= 0.5
             for m in range(budget.shape[0]):
-                work.rollout_costs[m] += work.spent[m] / rules.rollouts
+                work.rollout_costs[m] *= 0.5
+    for _ in range(rollouts):
+        returned = rollout(model, params, critic, critic_params, depth, budget, rules, work, rng)
+        value += returned / shares
+        for m in range(budget.shape[0]):
+            work.rollout_costs[m] += work.spent[m] / shares
     backup(tree, leaf, depth, value, multipliers, rules, work)
 
 

@@ -351,12 +351,17 @@ def _source(tree: Tree, work: Workspace, rules: Rules) -> str:
         """A field of the workspace: of all lanes, in the lane's memory, or the thread's own."""
         if name in Shared._fields:
             return f"shared.{name}"
+        if name in ("features", "inputs"):  # the same memory
+            return "inputs"
         if name == "memo":
             return f"Memo({', '.join(f'memo.{part}[lane]' for part in Memo._fields)})"
         if name in ("fault", "doubt"):
             return f"exchange.{name}s[lane]"
+        return name if name in shared else own(array)
+
+    def own(array: NDArray[Any]) -> str:
         aligned = "" if is_simulated() else ", alignment=16"  # a critic reads its scratch memory in fours
-        return name if name in shared else f"cuda.local.array({array.shape}, np.{_short(array)}{aligned})"
+        return f"cuda.local.array({array.shape}, np.{_short(array)}{aligned})"
 
     def share(name: str, column: NDArray[Any]) -> str:
         """A thread's part of an array that all threads of its block have near at hand."""
@@ -382,6 +387,7 @@ def entry(begin, end, params, critic_params, shared, rules, exchange, trees, mem
     if lane < exchange.states.shape[0]:
         tree = Tree({", ".join(row(name, array) for name, array in arrays.items())})
         {newline.join(share(name, column) for name, column in shared.items())}
+        inputs = {own(work.inputs)}
         work = Workspace({", ".join(map(room, Workspace._fields, work))})
         own = Rules({", ".join(map(setting, Rules._fields, rules))})
         budget, multipliers = exchange.budgets[lane], exchange.multipliers[lane]

@@ -74,7 +74,9 @@ class SearchSession:
         cost_scale: Sequence[float],
         cost_discounts: Sequence[float],
         max_nodes: int = 1 << 17,
+        price_units: Sequence[float] = (),
     ) -> None:
+        """`price_units` are those of the leaf values that have the critic's place, if they do."""
         self.model, self.critic, self.rules, self.max_nodes = model, critic, rules, max_nodes
         self.cost_discounts = np.array(cost_discounts, np.float64)
         self.work = workspace(
@@ -85,8 +87,11 @@ class SearchSession:
             rules.horizon,
             rules.discount,
             cost_discounts,
+            extra_inputs=len(price_units),
+            outputs=1 + model.cost_count if price_units else None,
         )
         self.work.cost_scale[:] = cost_scale
+        self.price_units = np.array(price_units)
         self._portable = {id(params): portable(params) for params in (model.params, critic.params)}
         self.tree = self._allocate(2)
         self._spare = self.tree  # a second tree takes turns with the first once a subtree is to be kept
@@ -197,6 +202,12 @@ class SearchSession:
     def _set(self, budget: NDArray[np.float64], multipliers: NDArray[np.float64], rng: Stream) -> None:
         self.budget, self.multipliers, self.rng = budget.copy(), multipliers.copy(), rng
         self.iterations = 0
+        if self.rules.leaf_values:
+            prices = np.log1p(multipliers / self.price_units).astype(np.float32)
+            told = self.work.inputs[self.model.feature_count :]
+            if (told != prices).any():
+                told[:] = prices
+                self.work.memo.used[:] = False
 
     def run(self, iterations: int) -> None:
         """Add so many simulations to the tree; raises what the model or the critic did wrong."""

@@ -65,7 +65,7 @@ def remembered(model, params, critic, critic_params, state, work):
         table.used[slot] = is_finite(work.features)  # else the fault is noted again whenever it is asked
         if not table.used[slot]:
             note_fault(FEATURES, state, 0, 0.0, work.costs, work.fault)
-        critic.predict(critic_params, work.features, work.scratch, table.mean[slot], table.sigma[slot])
+        critic.predict(critic_params, work.inputs, work.scratch, table.mean[slot], table.sigma[slot])
     return slot
 
 
@@ -88,7 +88,8 @@ class Workspace(NamedTuple):
     least: NDArray[np.float64]  # [M] the least that any legal action of a state takes from the budget
     overrun: NDArray[np.float64]  # [A]
     doubt: NDArray[np.float64]  # [A] what is added to sigma at the root, in units of the cost scale
-    features: NDArray[np.float32]  # [F]
+    features: NDArray[np.float32]  # [F] the same memory as the first inputs
+    inputs: NDArray[np.float32]  # [F + extra] what the critic sees; what leaf values are told besides the features
     memo: Memo  # what the critic said of states seen lately
     scratch: NDArray[np.float32]  # [4, width] for the critic
     discounts: NDArray[np.float64]  # [H + 2] gamma^t of the reward
@@ -110,9 +111,13 @@ def workspace(
     horizon: int,
     discount: float,
     cost_discounts: Sequence[float],
+    *,
+    extra_inputs: int = 0,
+    outputs: int | None = None,
 ) -> Workspace:
-    """Allocate the scratch memory of one search."""
+    """Allocate the scratch memory of one search, whose critic has an output an action and constraint if none said."""
     s, a, m = state_size, action_count, len(cost_discounts)
+    inputs = np.zeros(feature_count + extra_inputs, np.float32)
     # Running products and not powers: a discount of 1 stays 1, and a rollout's discounts are a path's.
     factors = np.tile(np.array([discount, *cost_discounts]), (horizon + 2, 1))
     factors[0] = 1.0
@@ -135,8 +140,9 @@ def workspace(
         least=np.zeros(m),
         overrun=np.zeros(a),
         doubt=np.zeros(a),
-        features=np.zeros(feature_count, np.float32),
-        memo=memo(s, a * m),
+        features=inputs[:feature_count],
+        inputs=inputs,
+        memo=memo(s, a * m if outputs is None else outputs),
         scratch=np.zeros((4, width), np.float32),
         discounts=discounts[:, 0].copy(),
         cost_discounts=discounts[:, 1:].copy(),

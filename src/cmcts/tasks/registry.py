@@ -1,4 +1,4 @@
-"""Tasks by name: built in, registered by an installed package, or a user's own.
+"""Tasks by name: built in, of the zoo, registered by an installed package, or a user's own.
 
 >>> task = make("rocksample-7-8")
 >>> task.model.action_count
@@ -22,7 +22,8 @@ NAMES = ("rocksample-5-7", "rocksample-7-8", "rocksample-11-11", "rocksample-15-
 
 
 def make(name: str) -> Task:
-    """A task by name: built in, registered by an installed package, or a user's own as `FILE.py:NAME` or `MODULE:NAME`.
+    """A task by name: built in, of the zoo, registered by an installed package, or a user's own as `FILE.py:NAME` or
+    `MODULE:NAME`.
 
     `rocksample-N-M` for any N and M, `random-KIND-SEED` for a small random problem. What a user's name stands for is a
     `Task`, or a function that returns one; its file is run.
@@ -33,7 +34,7 @@ def make(name: str) -> Task:
 
 
 def named_task(name: str) -> Task:
-    """A task that is built in or registered; unlike `make`, this never runs a file that the name points at."""
+    """A task that is built in, of the zoo or registered; unlike `make`, this never runs a file that is named."""
     if name == "safe-gridworld":
         return safe_gridworld_task()
     match = re.fullmatch(r"rocksample-(\d{1,4})-(\d{1,4})(?:-d(\d+(?:\.\d+)?))?", name)
@@ -48,13 +49,18 @@ def named_task(name: str) -> Task:
     match = re.fullmatch(r"random-(dense|sparse|absorbing)-(\d{1,9})", name)
     if match:
         return random_task(cast("Kind", match[1]), int(match[2]))
+    from cmcts.zoo import PROBLEMS, SERIES, zoo_task  # imported when one of its problems may be meant
+
+    found = zoo_task(name)
+    if found is not None:
+        return found
     points = registered()
     if name in points:
         return cast("Task", load_registered(points[name], (Task,)))
-    known = ", ".join([*NAMES, *sorted(points)])
+    known = ", ".join([*NAMES, *PROBLEMS, *SERIES, *sorted(points)])
     raise InvalidInput(
         f"expected a task: one of {known}, or rocksample-N-M[-energy], random-KIND-SEED (dense, sparse or absorbing), "
-        f"FILE.py:NAME or MODULE:NAME{near(name, [*NAMES, *points])}; got {name!r}"
+        f"FILE.py:NAME or MODULE:NAME{near(name, [*NAMES, *PROBLEMS, *points])}; got {name!r}"
     )
 
 

@@ -8,6 +8,7 @@ exploration.py  how widely the search explores
 dataset.py      from transitions to what the learner sees
 learning.py     temporal differences for the ensemble
 fitting.py      a fit as a unit of work, for executors
+values.py       regression for the values at the leaves of priced searches
 surrogate.py    a slow world, learnt from its own steps
 selection.py    which critic is kept
 run_folder.py   a training that can be killed at any moment and resumed

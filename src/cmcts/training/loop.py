@@ -10,7 +10,8 @@
         evaluate C-MCTS with that critic and lambda = 0 in the training world, at a few pruning tolerances
     until the best feasible critic has not improved for `patience` rounds, or none comes nearer to being feasible
     confirm      the best feasible critic on episodes that took no part in the choice (selection.py)
-    frontier     policies at several prices, guarded by that critic and not, to be mixed for any budget (cmcts.frontier)
+    frontier     policies at several prices, guarded by that critic and not, with rollouts and with learned leaf values
+                 (values.py), to be mixed for any budget (cmcts.frontier)
 
 Feasible: mean cost plus one standard error within the budget. The paper stops at the first feasible critic, which can
 be far too timid; here the *best* feasible one is kept, with the tolerance it was best with. Where no tolerance is
@@ -38,7 +39,6 @@ from numpy.typing import NDArray
 from cmcts.critic import bundle as bundles
 from cmcts.critic import support as supports
 from cmcts.critic.bundle import Bundle
-from cmcts.critic.columns import Column
 from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.critic.identity import code_digests, model_digest
 from cmcts.critic.weights import from_arrays, to_arrays
@@ -49,7 +49,7 @@ from cmcts.evaluation.recall import PLANS_A_STATE
 from cmcts.evaluation.statistics import standard_error
 from cmcts.evaluation.walks import Propose, rollout_policy, walk
 from cmcts.executors import Executor
-from cmcts.frontier.generation import Guard, generate
+from cmcts.frontier.generation import Generated, Guard, generate
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CMCTS, PenalizedMCTS
 from cmcts.random import stage_seed
@@ -64,6 +64,7 @@ from cmcts.training.multipliers import Measurement, next_multipliers
 from cmcts.training.run_folder import RunFolder
 from cmcts.training.selection import best_feasible, confirmed, does_not_pay, hopeless, is_feasible, least_excess
 from cmcts.training.settings import TrainingSettings
+from cmcts.training.values import fit_values
 from cmcts.version import __version__
 
 LEAST_TOLERANCE = 1e-3  # of the cost scale; others are multiples of it
@@ -174,11 +175,11 @@ def _train(trainer: _Trainer, watch: Propose | None) -> Outcome:
     untrained = trainer.evaluate_untrained() if settings.untrained else None
     pays = not does_not_pay(best, untrained)
     kept = best if pays else None
-    columns = trainer.columns(kept)
+    frontier = trainer.frontier(kept)
     looked_feasible = best_feasible(evaluations) is not None
-    if kept is None and pays and not columns:
+    if kept is None and pays and not frontier.columns:
         return Outcome(None, None, rounds, looked_feasible, untrained)
-    bundle = trainer.bundle(kept, columns, rounds)
+    bundle = trainer.bundle(kept, frontier, rounds)
     bundles.save(bundle, trainer.run.path)
     return Outcome(bundle, best, rounds, looked_feasible, untrained, pays)
 
@@ -549,17 +550,17 @@ class _Trainer:
             **({} if twin is None else {"same_as": twin["tolerance"]}),
         }
 
-    def columns(self, best: dict[str, Any] | None) -> tuple[Column, ...]:
+    def frontier(self, best: dict[str, Any] | None) -> Generated:
         """Policies for a frontier, with and without the critic that was confirmed; none if none are asked for."""
         if self.settings.frontier.columns == 0:
-            return ()
+            return Generated((), None)
         guard = None
         if best is not None:
             guard = Guard(self._critic(best["round"]), self._pruning(best), self.settings.search)
         # The training's own search and pruning, which need not be the task's.
         task = dataclasses.replace(self.task, search=self.settings.search, pruning=self.settings.pruning)
         frontier, seed = self.settings.frontier, self.settings.seed
-        return generate(task, frontier, seed, guard, self.cost_scale, self, self.device, self.executor)
+        return generate(task, frontier, seed, guard, self.cost_scale, self, fit_values, self.device, self.executor)
 
     def save(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """For the frontier's stages: write arrays to a file of the run."""
@@ -577,7 +578,7 @@ class _Trainer:
         """For the frontier's stages: some of it is done."""
         self.reporter.advance(units)
 
-    def bundle(self, best: dict[str, Any] | None, columns: tuple[Column, ...], rounds: int) -> Bundle:
+    def bundle(self, best: dict[str, Any] | None, frontier: Generated, rounds: int) -> Bundle:
         """The best critic, if one was confirmed, and the frontier, with all they need."""
         history = self.run.history
         figures: dict[str, Any] = {
@@ -607,7 +608,8 @@ class _Trainer:
             training=figures,
             library=__version__,
             cost_scale=tuple(self.cost_scale.tolist()),
-            columns=columns,
+            columns=frontier.columns,
+            values=frontier.values,
             code=code_digests(self.model),
         )
 
