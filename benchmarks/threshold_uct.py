@@ -1,4 +1,4 @@
-"""Threshold UCT beside CC-MCP: `python benchmarks/threshold_uct.py [--problems 3] [--episodes 200] [--iterations 1024]`.
+"""Threshold UCT beside CC-MCP: `python benchmarks/threshold_uct.py [--problems 3] [--episodes 200]`.
 
 Simulations a second of CPU time by one thread, on RockSample(7,8) and on a random problem; then reward and cost on
 random absorbing problems and RockSample(7,8), in the same worlds, with the exact optimum where there is one.
@@ -46,8 +46,8 @@ def main() -> None:
             )
             found = episodes.summary()
             print(
-                f"    {planner:13} reward {found.reward_mean:.3f} ± {found.reward_se:.3f}, cost {found.cost_mean:.3f} ± "
-                f"{found.cost_se:.3f}, {found.decision_ms:.1f} ms a decision",
+                f"    {planner:13} reward {found.reward_mean:.3f} ± {found.reward_se:.3f}, "
+                f"cost {found.cost_mean:.3f} ± {found.cost_se:.3f}, {found.decision_ms:.1f} ms a decision",
                 flush=True,
             )
 
