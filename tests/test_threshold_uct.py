@@ -26,6 +26,7 @@ from cmcts.search.settings import SearchSettings
 from cmcts.search.threshold import curve_tree
 from cmcts.search.tree import ROOT
 from cmcts.tasks.registry import make
+from conftest import compiled_only
 from models import TableParams, random_table, table_model
 from naive import tree_summary
 from naive_curves import NaiveThresholdSearch, curve_tree_summary
@@ -203,6 +204,7 @@ def exact_curve(problem, costs):
     return np.array([solve(problem.cmdp, cost).reward for cost in costs])
 
 
+@compiled_only
 @pytest.mark.parametrize("seed", [1, 3])
 def test_the_root_curve_comes_close_to_the_exact_one(seed):
     """At the budget, where simulations look; beside it, no curve may promise what nobody can have."""
@@ -219,6 +221,7 @@ def test_the_root_curve_comes_close_to_the_exact_one(seed):
     assert (np.interp(costs, *curve.T) <= exact_curve(problem, costs) + 0.05 * worth).all()
 
 
+@compiled_only
 @pytest.mark.parametrize("seed", [0, 3])
 def test_played_episodes_keep_the_budget_on_average_and_earn_most_of_what_it_buys(seed):
     problem = random_problem(seed, "absorbing")

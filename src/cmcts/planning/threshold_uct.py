@@ -27,6 +27,9 @@ class ThresholdUCT(Planner):
     after a step depends on where it led: the budget is handed to the outcomes along their curves, so that it is kept on
     average and not by every episode. One constraint only, and on the CPU.
 
+    In its decisions, `reward_values` and `cost_values` are where each action's curve is at the budget, or at the vertex
+    that the coin may choose; `curve` is the root's.
+
     `tries` is how often an action must have been tried before it takes part in the curve of its node, which is the mean
     of what was seen from there until then: the best of single rollouts would be a promise that luck has made.
     """
