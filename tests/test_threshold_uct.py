@@ -315,7 +315,8 @@ def test_costs_that_cannot_be_avoided_are_not_free():
     params.rewards[0] = -1.0
     decision = ThresholdUCT(table_model(params), SMALL, tries=1).plan(START, 0.3, iterations=500)
     assert decision.curve[0] == pytest.approx([1.0, -1.0])
-    assert decision.action_name == "0"
+    assert decision.action_name == "0" and decision.nothing_safe
+    assert not ThresholdUCT(table_model(params), SMALL, tries=1).plan(START, 1.0, iterations=500).nothing_safe
 
 
 def test_rewards_and_costs_have_discounts_of_their_own():

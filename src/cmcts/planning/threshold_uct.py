@@ -16,6 +16,7 @@ from cmcts.planning.planner import Planner, draw_action
 from cmcts.random import Stream
 from cmcts.search.curve_session import CurveSession
 from cmcts.search.lanes import Lanes
+from cmcts.search.pruning import ROUNDING
 from cmcts.search.session import SearchSession
 from cmcts.search.settings import SearchSettings
 
@@ -28,7 +29,8 @@ class ThresholdUCT(Planner):
     average and not by every episode. One constraint only, and on the CPU.
 
     In its decisions, `reward_values` and `cost_values` are where each action's curve is at the budget, or at the vertex
-    that the coin may choose; `curve` is the root's.
+    that the coin may choose; `curve` is the root's. Where it begins beyond the budget nothing is safe, and the cheapest
+    is taken.
 
     `tries` is how often an action must have been tried before it takes part in the curve of its node, which is the mean
     of what was seen from there until then: the best of single rollouts would be a promise that luck has made.
@@ -130,6 +132,7 @@ class ThresholdUCT(Planner):
             cost_values=costs,
             curve=np.stack([curve.costs, curve.rewards], axis=1),
             handover=Handover(action, limit, *session.hand_over(action, limit)),
+            nothing_safe=bool(curve.costs[0] > budget + ROUNDING * max(1.0, budget)),
         )
 
 
