@@ -168,7 +168,7 @@ def test_a_flipped_bit_in_a_description_is_found(folder):
         ({"pruning": {"cost_floor": "false"}}, "cost_floor: expected bool, got str"),
         ({"search": {"discount": 0.95, "surprise": 1}}, "expected known names only, got search.surprise"),
         ({"parts": {"frontier": PART}}, "expected parts out of columns, support, values, got 'frontier'"),
-        ({"parts": {"values": PART}}, r"expected part 'values' of a version that is known here \(none yet\), got 1"),
+        ({"parts": {"values": {**PART, "version": 2}}}, r"part 'values' of a version that is known here \(1\), got 2"),
         (
             {"parts": {"support": {**PART, "version": 2}}},
             r"part 'support' of a version that is known here \(1\), got 2",

@@ -168,7 +168,7 @@ class _Description:
         for name, part in self.parts.items():
             expect(name in PARTS, f"parts out of {', '.join(PARTS)}", name)
             file, versions = PARTS[name]
-            known = " or ".join(map(str, versions)) or "none yet"
+            known = " or ".join(map(str, versions))
             expect(part.version in versions, f"part {name!r} of a version that is known here ({known})", part.version)
             expect(part.file == file, f"part {name!r} in {file}", part.file)
         expect("support" not in self.parts or self.critic is not None, "a critic, whose support it is", None)
