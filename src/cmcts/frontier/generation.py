@@ -432,6 +432,7 @@ class _Generator:
             column = self.priced(np.array(candidate.settings.prices))
             self.measure("values", k, column, 0, self.settings.screening_episodes)
         self.values = self.fitted(fit, 1)
+        self.fit_values = None  # nobody learns from what is played from here on
         gains = []
         for candidate in rolled_out:
             prices = np.array(candidate.settings.prices)

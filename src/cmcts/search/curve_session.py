@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from cmcts.compilation.content import uncompiled
 from cmcts.model.interface import Model
-from cmcts.random import Stream
 from cmcts.search import curves, threshold
 from cmcts.search.kernels import Rules
 from cmcts.search.session import Critic, SearchSession
@@ -59,20 +58,9 @@ class CurveSession(SearchSession):
         for array in _arrays(self.curved):
             array.fill(0)
 
-    def begin(
-        self,
-        state: NDArray[np.float64],
-        budget: NDArray[np.float64],
-        multipliers: NDArray[np.float64],
-        rng: Stream,
-        capacity: int,
-    ) -> None:
-        """Start anew at a root; `rng` is advanced in place as the search runs."""
-        super().begin(state, budget, multipliers, rng, capacity)
-        self._make_room()
-
     def run(self, iterations: int) -> None:
         """Add so many simulations to the tree; raises what the model did wrong."""
+        self._make_room()
         arguments = (
             self.model,
             self.model.params,
