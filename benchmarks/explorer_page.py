@@ -17,8 +17,9 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 import cmcts
+from cmcts.critic.ensemble import immediate_costs_only
 
-TASK, BUDGET, ITERATIONS, LOADS = "rocksample-11-11", 3.0, 100_000, 5
+TASK, BUDGET, ITERATIONS, LOADS = "rocksample-11-11", 10.0, 100_000, 5
 
 
 def measured(browser: Browser, address: str) -> tuple[float, float]:
@@ -39,8 +40,9 @@ def measured(browser: Browser, address: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    planner = cmcts.CMCTS.load(TASK)
-    decision = planner.plan(planner.model.start_state(), BUDGET, iterations=ITERATIONS, keep_tree=True)
+    model = cmcts.make(TASK).model
+    planner = cmcts.CMCTS(model, immediate_costs_only(model), cmcts.make(TASK).search)
+    decision = planner.plan(model.start_state(), BUDGET, iterations=ITERATIONS, keep_tree=True)
     program = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "google-chrome-stable"))))
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
