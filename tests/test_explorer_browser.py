@@ -283,7 +283,7 @@ def test_stepping_leaves_the_page_where_it_was_scrolled_to(open_page, episode_fi
 
 def test_a_page_of_a_hundred_thousand_nodes_is_small_and_draws_only_what_is_in_sight(open_page, tmp_path):
     task = cmcts.make("rocksample-11-11")
-    # How many nodes a shipped critic leaves is up to its training. This keeps all, and plays no episode to its end twice.
+    # How many nodes a shipped critic leaves is up to its training; what allows all of ten measurements leaves enough.
     planner = cmcts.CMCTS(task.model, immediate_costs_only(task.model), task.search)
     decision = planner.plan(task.model.start_state(), 10.0, iterations=100_000, keep_tree=True)
     assert decision.tree_size == 100_000

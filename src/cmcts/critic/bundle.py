@@ -47,7 +47,7 @@ MAX_ARRAY_BYTES, MAX_BUNDLE_BYTES = 64 << 20, 1 << 20
 SHIPPED = Path(__file__).parent / "shipped"
 # Names of parts, with their files and the versions that are read here.
 PARTS: dict[str, tuple[str, tuple[int, ...]]] = {
-    "columns": (COLUMNS_FILE, (column_arrays.VERSION,)),
+    "columns": (COLUMNS_FILE, (1, column_arrays.VERSION)),
     "support": (SUPPORT_FILE, (support_arrays.VERSION,)),
     "values": (VALUES_FILE, (value_arrays.VERSION,)),
 }

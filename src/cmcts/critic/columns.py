@@ -4,6 +4,9 @@ A column is a planner with its settings, measured in the training world. Every e
 any share of episodes over it can be asked for later. Episodes come twice: `chosen` ones told which columns are worth
 keeping, and which of them to mix for a budget; `confirmed` ones, on worlds that took no part in any choice, say how
 much of each, and are what is reported: more of them where more must be known.
+
+Where the training world's states can be listed, what a column earns and pays on average is known better than by its
+episodes: from its decisions in every state, evaluated exactly (evaluation/tabulated.py). A sample then says so.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +25,8 @@ from cmcts.errors import expect
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 
-VERSION = 1
+VERSION = 2  # 1 knew nothing but episodes, and reads the same
+KINDS = ("chosen", "confirmed")
 SETTINGS = "settings"  # JSON text as an array of bytes, so that a column is one file with one digest
 
 
@@ -73,6 +78,8 @@ class Sample:
 
     rewards: NDArray[np.float64]
     costs: NDArray[np.float64]
+    known: NDArray[np.float64] | None = None
+    """[2, 1 + M] the mean reward and costs with their standard errors, where more is known than episodes say."""
 
     def __post_init__(self) -> None:
         fits = self.rewards.ndim == 1 and self.costs.ndim == 2 and len(self.rewards) == len(self.costs) >= 2
@@ -80,9 +87,49 @@ class Sample:
         expect(bool(np.isfinite(self.rewards).all()), "finite rewards of episodes", self.rewards)
         sound = bool(np.isfinite(self.costs).all() and (self.costs >= 0).all())
         expect(sound, "costs of episodes that are finite and >= 0", self.costs)
+        if self.known is not None:
+            shape = (2, 1 + self.costs.shape[1])
+            expect(self.known.shape == shape, f"known means and errors of shape {shape}", self.known.shape)
+            sound = bool(
+                np.isfinite(self.known).all() and (self.known[0, 1:] >= 0).all() and (self.known[1] >= 0).all()
+            )
+            expect(sound, "known means that are finite, of costs >= 0, and errors >= 0", self.known)
 
     def __len__(self) -> int:
         return len(self.rewards)
+
+    @cached_property
+    def means(self) -> NDArray[np.float64]:
+        """[1 + M] the mean reward and costs."""
+        return np.asarray(self._episodes.mean(axis=0) if self.known is None else self.known[0])
+
+    @cached_property
+    def errors(self) -> NDArray[np.float64]:
+        """[1 + M] their standard errors."""
+        if self.known is not None:
+            return np.asarray(self.known[1])
+        return np.asarray(self._episodes.std(axis=0, ddof=1) / np.sqrt(len(self)))
+
+    @property
+    def _episodes(self) -> NDArray[np.float64]:
+        return np.column_stack([self.rewards, self.costs])
+
+    @property
+    def reward(self) -> float:
+        """The mean reward."""
+        return float(self.means[0])
+
+    def joined(self, other: Sample) -> Sample:
+        """The episodes of both. What either knows counts by its episodes; what only this one knows stays."""
+        known = self.known
+        if known is not None and other.known is not None:
+            share = len(self) / (len(self) + len(other))
+            means = share * known[0] + (1 - share) * other.known[0]
+            known = np.stack([means, np.hypot(share * known[1], (1 - share) * other.known[1])])
+        rewards, costs = (
+            np.concatenate([getattr(part, name) for part in (self, other)]) for name in ("rewards", "costs")
+        )
+        return Sample(rewards, costs, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +146,12 @@ def to_arrays(columns: Sequence[Column]) -> dict[str, NDArray[Any]]:
     text = json_settings.dump([dataclasses.asdict(column.settings) for column in columns])
     arrays: dict[str, NDArray[Any]] = {SETTINGS: np.frombuffer(text, np.uint8)}
     for k, column in enumerate(columns):
-        for kind in ("chosen", "confirmed"):
+        for kind in KINDS:
             sample: Sample = getattr(column, kind)
             arrays[f"{kind}.rewards.{k}"] = np.ascontiguousarray(sample.rewards, np.float64)
             arrays[f"{kind}.costs.{k}"] = np.ascontiguousarray(sample.costs, np.float64)
+            if sample.known is not None:
+                arrays[f"{kind}.known.{k}"] = np.ascontiguousarray(sample.known, np.float64)
     return arrays
 
 
@@ -111,18 +160,21 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], cost_count: int) -> tuple[Co
     expect(SETTINGS in arrays and arrays[SETTINGS].dtype == np.uint8, f"an array {SETTINGS} of bytes", sorted(arrays))
     raw = json_settings.parse(arrays[SETTINGS].tobytes())
     expect(isinstance(raw, list) and len(raw) >= 1, "settings of one column or more", raw)
-    kinds = [f"{kind}.{what}" for kind in ("chosen", "confirmed") for what in ("rewards", "costs")]
+    kinds = [f"{kind}.{what}" for kind in KINDS for what in ("rewards", "costs")]
     names = [f"{kind}.{k}" for k in range(len(raw)) for kind in kinds]
-    expect(sorted(arrays) == sorted([SETTINGS, *names]), f"arrays {SETTINGS}, {', '.join(names)}", sorted(arrays))
-    for name in names:
+    known = [name for kind in KINDS for k in range(len(raw)) if (name := f"{kind}.known.{k}") in arrays]
+    expect(
+        sorted(arrays) == sorted([SETTINGS, *names, *known]), f"arrays {SETTINGS}, {', '.join(names)}", sorted(arrays)
+    )
+    for name in names + known:
         expect(arrays[name].dtype == np.float64, f"{name} in float64", str(arrays[name].dtype))
     columns = []
     for k, settings in enumerate(raw):
-        column = Column(
-            json_settings.convert(settings, ColumnSettings),
-            Sample(arrays[f"chosen.rewards.{k}"], arrays[f"chosen.costs.{k}"]),
-            Sample(arrays[f"confirmed.rewards.{k}"], arrays[f"confirmed.costs.{k}"]),
+        chosen, confirmed = (
+            Sample(arrays[f"{kind}.rewards.{k}"], arrays[f"{kind}.costs.{k}"], arrays.get(f"{kind}.known.{k}"))
+            for kind in KINDS
         )
+        column = Column(json_settings.convert(settings, ColumnSettings), chosen, confirmed)
         counts = {len(column.settings.prices), column.chosen.costs.shape[1], column.confirmed.costs.shape[1]}
         expect(counts == {cost_count}, f"column {k} of {cost_count} constraints", sorted(counts))
         columns.append(column)

@@ -2,46 +2,64 @@
 
 A search is random, so a planner is a randomised policy: the shares of its decisions over many seeds are its action
 probabilities, and a linear system gives their reward and costs. What is left of chance is how well the shares are
-known. That takes a planner whose decisions depend on the state alone; one that prunes by what is left of the budget, or
+known: K(s) plans in a state of d(s) visits, whose actions differ in what they lead to by Var_a Q(s, a), leave
+
+    sum_s d(s)^2 Var_a Q(s, a) / K(s)
+
+of variance, for the gradient of a policy's value with respect to its probabilities in s is d(s) Q(s, .). So `judged`
+plans where d(s) sd_a Q(s, a) is large: most states are visited rarely, or decided alike by every plan.
+
+All that takes a planner whose decisions depend on the state alone; one that prunes by what is left of the budget, or
 carries multipliers from step to step, is another policy after every history.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from cmcts.devices import Device
 from cmcts.errors import InvalidInput, expect
 from cmcts.exact.finite import FiniteCMDP
-from cmcts.exact.solver import Values, evaluate
+from cmcts.exact.solver import Values, action_values, evaluate, visits
+from cmcts.executors import Executor, Here, Work
 from cmcts.planning.planner import Planner
 from cmcts.random import stage_seed
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+FEWEST = 2  # plans in every state, before it shows where more are wanted
+BATCH = 1000  # plans at once, of those that are wanted
+UNSEEN = 0.5  # plans that each action is taken to have had where states are compared: few plans may agree by chance
+
+
+class Judged(NamedTuple):
+    """A planner's decisions in every state, what they are worth, and how sure that is."""
+
+    policy: Floats  # [P] shares of plans
+    values: Values
+    errors: Floats  # [1 + M] standard errors of reward and costs
+    plans: int
+
+    @property
+    def means(self) -> Floats:
+        """[1 + M] reward and costs."""
+        return np.array([self.values.reward, *self.values.costs])
 
 
 def tabulated(
     planner: Planner, cmdp: FiniteCMDP, *, seeds: int, seed: int = 0, iterations: int | None = None
-) -> NDArray[np.float64]:
+) -> Floats:
     """[P] how often the planner takes each pair's action in the pair's state, over so many seeds."""
     expect(isinstance(seeds, int) and seeds >= 1, "seeds >= 1", seeds)
-    if planner.minds_budget:
-        raise InvalidInput(
-            f"expected a planner that decides by the state alone (PenalizedMCTS), got {type(planner).__name__}"
-        )
-    states = np.repeat(cmdp.states, seeds, axis=0)
-    budgets = np.zeros((len(states), cmdp.cost_count))
-    prices = np.tile(planner.initial_multipliers(), (cmdp.state_count, 1))
-    if (planner.price_growth != 1.0).any():
-        if cmdp.times is None:
-            raise InvalidInput("expected states with a time of their own where discounts differ, got others")
-        prices = prices * planner.price_growth ** cmdp.times[:, None]
-    rngs: list[int] = [stage_seed(seed, state, k) for state in range(cmdp.state_count) for k in range(seeds)]
-    decisions = planner.plan_batch(
-        states, budgets, rngs=rngs, iterations=iterations, multipliers=np.repeat(prices, seeds, axis=0)
-    )
-    table = np.zeros((cmdp.state_count, cmdp.action_count))
-    for row, decision in enumerate(decisions):
-        table[row // seeds, decision.action] += 1.0 / seeds
-    return cmdp.pairs(table)
+    tally = _Tally(planner, cmdp, seed, iterations)
+    tally.add(np.full(cmdp.state_count, seeds))
+    return tally.policy
 
 
 def exact_values(
@@ -49,3 +67,147 @@ def exact_values(
 ) -> Values:
     """Reward and costs of a planner on a finite problem, from its decisions in every state over so many seeds."""
     return evaluate(cmdp, tabulated(planner, cmdp, seeds=seeds, seed=seed, iterations=iterations))
+
+
+def judged(
+    planner: Planner,
+    cmdp: FiniteCMDP,
+    *,
+    precision: float,
+    units: Floats,
+    plans: int,
+    seed: int = 0,
+    device: Device = "cpu",
+    executor: Executor | None = None,
+    on_plans: Callable[[int], None] | None = None,
+) -> Judged:
+    """The planner's decisions, with plans where they matter, until reward and costs are known to a share `precision`.
+
+    A share of their means or of `units` [1 + M], whichever is larger. At most so many `plans`, though two in every
+    state. `on_plans` hears of those that are made.
+    """
+    tally = _Tally(planner, cmdp, seed, None, device, executor, on_plans)
+    tally.add(np.full(cmdp.state_count, FEWEST))
+    while True:
+        so_far = tally.judged()
+        left = plans - so_far.plans
+        if left <= 0 or (so_far.errors <= precision * np.maximum(np.abs(so_far.means), units)).all():
+            return so_far
+        wanted = _shared_out(tally.counts.sum(axis=1), tally.importance(so_far, units), min(BATCH, left))
+        if not wanted.any():
+            return so_far
+        tally.add(wanted)
+
+
+class _Tally:
+    """How often each action was planned in each state."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        cmdp: FiniteCMDP,
+        seed: int,
+        iterations: int | None,
+        device: Device = "cpu",
+        executor: Executor | None = None,
+        on_plans: Callable[[int], None] | None = None,
+    ) -> None:
+        if planner.minds_budget:
+            raise InvalidInput(
+                f"expected a planner that decides by the state alone (PenalizedMCTS), got {type(planner).__name__}"
+            )
+        prices = np.tile(planner.initial_multipliers(), (cmdp.state_count, 1))
+        if (planner.price_growth != 1.0).any():
+            if cmdp.times is None:
+                raise InvalidInput("expected states with a time of their own where discounts differ, got others")
+            prices = prices * planner.price_growth ** cmdp.times[:, None]
+        self.cmdp, self.on_plans = cmdp, on_plans
+        self.executor = executor or Here()
+        self.counts = np.zeros((cmdp.state_count, cmdp.action_count), np.int64)
+        plans = _Plans(planner, cmdp.states, prices, seed, iterations, device, self.executor.threads)
+        self.work = Work(plans.actions, f"decisions of {planner.model.name} in states, plans")
+
+    def add(self, wanted: Integers) -> None:
+        """So many plans more in each state, [S]."""
+        states = np.repeat(np.arange(len(wanted)), wanted)
+        firsts = np.repeat(np.cumsum(wanted) - wanted, wanted)
+        numbers = self.counts.sum(axis=1)[states] + np.arange(len(states)) - firsts
+        size = max(1, min(BATCH, -(-len(states) // self.executor.slots)))
+        units = [
+            (tuple(states[begin : begin + size].tolist()), tuple(numbers[begin : begin + size].tolist()))
+            for begin in range(0, len(states), size)
+        ]
+        for unit, actions in self.executor.run(self.work, units):
+            np.add.at(self.counts, (np.array(unit[0]), actions), 1)
+            if self.on_plans is not None:
+                self.on_plans(len(actions))
+
+    @property
+    def policy(self) -> Floats:
+        """[P] shares of the plans in each state."""
+        return self.cmdp.pairs(self.counts / self.counts.sum(axis=1, keepdims=True))
+
+    def judged(self) -> Judged:
+        """What the decisions so far are worth."""
+        policy, plans = self.policy, self.counts.sum(axis=1)
+        values = evaluate(self.cmdp, policy)
+        spread = _spread(self.cmdp, policy, values)
+        variance = (visits(self.cmdp, policy) ** 2 * spread / (plans[:, None] - 1)).sum(axis=0)
+        return Judged(policy, values, np.sqrt(variance), int(plans.sum()))
+
+    def importance(self, so_far: Judged, units: Floats) -> Floats:
+        """[S] what one plan leaves in doubt, d(s) sd_a Q(s, a), as a share of what is doubted."""
+        legal = self.cmdp.table(np.ones(self.cmdp.pair_count))
+        smoothed = self.counts + UNSEEN * legal
+        policy = self.cmdp.pairs(smoothed / smoothed.sum(axis=1, keepdims=True))
+        doubts = visits(self.cmdp, so_far.policy) * np.sqrt(_spread(self.cmdp, policy, so_far.values))
+        shares = doubts / np.maximum(np.maximum(np.abs(so_far.means), units), 1e-12)
+        return np.asarray(np.sqrt((shares**2).sum(axis=1)))
+
+
+@dataclass(frozen=True)
+class _Plans:
+    """Plans by their state and their number there, each from a stream of its own."""
+
+    planner: Planner
+    states: Floats
+    prices: Floats
+    seed: int
+    iterations: int | None
+    device: Device
+    threads: int | None
+
+    def actions(self, unit: tuple[tuple[int, ...], tuple[int, ...]]) -> Integers:
+        """What each plan of a unit, states and numbers, decides on."""
+        rows = np.array(unit[0])
+        decisions = self.planner.plan_batch(
+            self.states[rows],
+            np.zeros_like(self.prices[rows]),
+            rngs=[stage_seed(self.seed, state, number) for state, number in zip(*unit, strict=True)],
+            iterations=self.iterations,
+            multipliers=self.prices[rows],
+            threads=self.threads,
+            device=self.device,
+        )
+        return np.array([decision.action for decision in decisions], np.int64)
+
+
+def _spread(cmdp: FiniteCMDP, policy: Floats, values: Values) -> Floats:
+    """[S, 1 + M] Var_a Q(s, a) of reward and costs over a policy's actions."""
+    rewards = action_values(cmdp, cmdp.rewards, values.reward_values)
+    costs = action_values(cmdp, cmdp.costs, values.cost_values, cmdp.cost_discounts)
+    led_to = np.column_stack([rewards, costs])
+    means = np.add.reduceat(policy[:, None] * led_to, cmdp.first_pair)
+    return np.asarray(np.add.reduceat(policy[:, None] * (led_to - means[cmdp.pair_state]) ** 2, cmdp.first_pair))
+
+
+def _shared_out(plans: Integers, importance: Floats, more: int) -> Integers:
+    """[S] so many plans more, or a little fewer, such that all are in proportion to importance as far as they can be.
+
+    sum_s w_s^2 / K_s is least, for a given sum of K_s, where K_s is in proportion to w_s.
+    """
+    low, high = 0.0, (plans.sum() + more) / max(importance.max(), 1e-300)
+    for _ in range(100):
+        level = (low + high) / 2
+        low, high = (level, high) if np.maximum(plans, level * importance).sum() <= plans.sum() + more else (low, level)
+    return np.asarray(np.floor(np.maximum(plans, low * importance) - plans), np.int64)

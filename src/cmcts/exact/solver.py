@@ -229,13 +229,27 @@ def occupation_measure(cmdp: FiniteCMDP, pairs: Integers) -> Floats:
 
     They are discounted, unless reward and costs have different discounts.
     """
-    moves, discount = cmdp.transition[pairs], _visit_discount(cmdp)
+    return _visits(cmdp, cmdp.transition[pairs])
+
+
+def visits(cmdp: FiniteCMDP, policy: Floats) -> Floats:
+    """[S, 1 + M] the visits of any policy, [P], as reward and costs count them: each by its own discount."""
+    once = _visits(cmdp, _pair_selector(cmdp, policy) @ cmdp.transition)
+    if cmdp.same_discounts:
+        return np.tile(once[:, None], (1, 1 + cmdp.cost_count))
+    assert cmdp.times is not None
+    return np.asarray(once[:, None] * np.array([cmdp.discount, *cmdp.cost_discounts]) ** cmdp.times[:, None])
+
+
+def _visits(cmdp: FiniteCMDP, moves: Any) -> Floats:
+    """[S] the same, with P_pi given."""
+    discount = _visit_discount(cmdp)
     if cmdp.levels is None:
         return np.maximum(_solve_linear(moves.T.tocsr(), discount, cmdp.start[:, None])[:, 0], 0.0)
-    visits = cmdp.start.copy()
+    counts = cmdp.start.copy()
     for states, _ in cmdp.levels:
-        visits += discount * (moves[states].T @ visits[states])
-    return visits
+        counts += discount * (moves[states].T @ counts[states])
+    return counts
 
 
 class _PolicyPricing:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cmcts.evaluation.statistics import mean_interval
+from cmcts.critic.columns import Sample
+from cmcts.evaluation.statistics import CONFIDENCE
 from cmcts.frontier import Frontier, MixedPolicy
 from cmcts.frontier.curve import Point, letters
+from cmcts.frontier.mixture import quantile
 
 
 def frontier_data(
@@ -20,9 +22,9 @@ def frontier_data(
         {
             "letter": names[id(column)],
             "name": column.settings.name,
-            "reward": float(column.confirmed.rewards.mean()),
-            "interval": list(mean_interval(column.confirmed.rewards)),
-            "costs": column.confirmed.costs.mean(axis=0).tolist(),
+            "reward": column.confirmed.reward,
+            "interval": _interval(column.confirmed),
+            "costs": column.confirmed.means[1:].tolist(),
             "share": shares.get(id(column), 0.0),
             "episode": first_episode + number,
         }
@@ -37,3 +39,9 @@ def frontier_data(
         "columns": sorted(shown, key=lambda column: str(column["letter"])),
         "chosen": Point(chosen, None, None).to_dict(),
     }
+
+
+def _interval(sample: Sample) -> list[float]:
+    """Where a column's mean reward lies."""
+    reach = quantile(0.5 + CONFIDENCE / 2, len(sample)) * float(sample.errors[0])
+    return [sample.reward - reach, sample.reward + reach]

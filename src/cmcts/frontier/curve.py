@@ -81,5 +81,5 @@ def ladder(frontier: Frontier, steps: int = STEPS) -> Sequence[Floats]:
 
 def letters(frontier: Frontier) -> dict[int, str]:
     """A letter for each column, by its identity, the thriftiest first."""
-    order = sorted(frontier.columns, key=lambda column: float(column.confirmed.costs.mean()))
+    order = sorted(frontier.columns, key=lambda column: float(column.confirmed.means[1:].mean()))
     return {id(column): chr(ord("A") + k) if k < 26 else f"A{k}" for k, column in enumerate(order)}

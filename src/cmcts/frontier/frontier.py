@@ -149,7 +149,7 @@ class Frontier:
     @property
     def largest_costs(self) -> Floats:
         """[M] the most that any column spends on average."""
-        return np.asarray(np.max([column.confirmed.costs.mean(axis=0) for column in self.columns], axis=0))
+        return np.asarray(np.max([column.confirmed.means[1:] for column in self.columns], axis=0))
 
     @property
     def _scale(self) -> Floats:
@@ -160,7 +160,7 @@ class Frontier:
 
     def _mixed(self, kind: str, limits: Floats, share: float | None, support: Sequence[int]) -> Mixed:
         """The best mixture of the columns in `support` by one kind of episodes, with a weight for every column."""
-        rewards = np.array([getattr(self.columns[k], kind).rewards.mean() for k in support])
+        rewards = np.array([getattr(self.columns[k], kind).reward for k in support])
         mixed = best_mixture(rewards, self._rows(kind, limits, share, support))
         weights = np.zeros(len(self.columns))
         weights[np.asarray(support, int)] = mixed.weights

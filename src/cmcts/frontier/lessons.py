@@ -1,4 +1,4 @@
-"""What leaf values learn from: the states of priced episodes, and the reward and costs from there to the end."""
+"""What leaf values learn from: states, and the reward and costs of a priced planner from there to the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.evaluation.episodes import Transitions
+from cmcts.exact.finite import FiniteCMDP
+from cmcts.exact.solver import evaluate
 from cmcts.planning.planner import Planner
+
+Floats = NDArray[np.float64]
 
 CUT_OFF = 0.05  # the most that what was not played may weigh, where an episode was truncated
 STEPS = 10_000  # of one measurement, at most: more of the same teach little
@@ -42,7 +46,18 @@ def lessons_of(planner: Planner, steps: Transitions, price_units: Sequence[float
         weight = factors * weight
         known[row] = weight.max() <= CUT_OFF
     rows = np.flatnonzero(known)[:STEPS]
+    return Lessons(_inputs(planner, steps.states[rows], price_units), targets[rows])
+
+
+def exact_lessons(planner: Planner, cmdp: FiniteCMDP, table: Floats, price_units: Sequence[float]) -> Lessons:
+    """The same of a planner whose [P] decisions in every state are known: without the luck of episodes."""
+    values = evaluate(cmdp, table)
+    return Lessons(
+        _inputs(planner, cmdp.states, price_units), np.column_stack([values.reward_values, values.cost_values])
+    )
+
+
+def _inputs(planner: Planner, states: Floats, price_units: Sequence[float]) -> NDArray[np.float32]:
     prices = np.log1p(planner.initial_multipliers() / np.array(price_units))
-    features = [planner.model.feature_vector(state) for state in steps.states[rows]]
-    inputs = np.column_stack([np.array(features).reshape(len(rows), -1), np.tile(prices, (len(rows), 1))])
-    return Lessons(inputs.astype(np.float32), targets[rows])
+    features = np.array([planner.model.feature_vector(state) for state in states]).reshape(len(states), -1)
+    return np.column_stack([features, np.tile(prices, (len(states), 1))]).astype(np.float32)

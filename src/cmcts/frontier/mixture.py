@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from cmcts.critic.columns import Sample
 from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import OVERSPENT
+from cmcts.evaluation.statistics import standard_error
 from cmcts.exact.column_generation import InfeasibleBudget, linear_program
 
 Floats = NDArray[np.float64]
@@ -46,18 +47,15 @@ class Limits:
     @classmethod
     def of(cls, samples: Sequence[Sample], budget: Floats, share: float | None = None) -> Limits:
         """The mean costs within the budget and, with a share, at most that share of the episodes over it."""
-        rows = [sample.costs for sample in samples]
+        used = np.stack([sample.means[1:] for sample in samples])
+        errors = np.stack([sample.errors[1:] for sample in samples])
         limits = budget
         if share is not None:
-            over = [(costs > budget + OVERSPENT).any(axis=1, keepdims=True) for costs in rows]
-            rows = [np.concatenate([costs, one], axis=1) for costs, one in zip(rows, over, strict=True)]
+            over = [(sample.costs > budget + OVERSPENT).any(axis=1) for sample in samples]
+            used = np.column_stack([used, [row.mean() for row in over]])
+            errors = np.column_stack([errors, [standard_error(row.astype(np.float64)) for row in over]])
             limits = np.append(budget, share)
-        return cls(
-            np.stack([costs.mean(axis=0) for costs in rows]),
-            np.stack([costs.std(axis=0, ddof=1) / np.sqrt(len(costs)) for costs in rows]),
-            min(len(costs) for costs in rows),
-            limits,
-        )
+        return cls(used, errors, min(len(sample) for sample in samples), limits)
 
     def margins(self, weights: Floats, confidence: float | None = CONFIDENCE) -> Floats:
         """[L] how far above its mean the upper confidence bound of a mixture lies."""

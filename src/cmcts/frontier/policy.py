@@ -15,7 +15,7 @@ from cmcts.compilation.content import uncompiled
 from cmcts.critic.columns import Column
 from cmcts.errors import InvalidInput, expect
 from cmcts.evaluation.episodes import OVERSPENT
-from cmcts.evaluation.statistics import CONFIDENCE, Interval, standard_error
+from cmcts.evaluation.statistics import CONFIDENCE, Interval
 from cmcts.frontier.mixture import Floats, Limits, quantile
 from cmcts.frontier.settings import Keep
 from cmcts.model.interface import Model
@@ -96,7 +96,7 @@ class MixedPolicy:
     @property
     def reward_mean(self) -> float:
         """What the mixture earns, by its columns' confirming episodes."""
-        return float(self.weights @ np.array([column.confirmed.rewards.mean() for column in self.columns]))
+        return float(self.weights @ np.array([column.confirmed.reward for column in self.columns]))
 
     @property
     def cost_means(self) -> Floats:
@@ -112,7 +112,7 @@ class MixedPolicy:
     @property
     def reward_interval(self) -> Interval:
         """Where the true mean reward lies, at 95 %, in the training world."""
-        errors = np.array([standard_error(column.confirmed.rewards) for column in self.columns])
+        errors = np.array([column.confirmed.errors[0] for column in self.columns])
         reach = quantile(0.5 + CONFIDENCE / 2, self._rows.episodes) * float(np.sqrt(self.weights**2 @ errors**2))
         return Interval(self.reward_mean - reach, self.reward_mean + reach)
 
