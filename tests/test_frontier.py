@@ -276,12 +276,25 @@ def test_a_bundle_keeps_columns_and_every_episode(measured, tmp_path):
     for one, other in zip(loaded.columns, frontier.columns, strict=True):
         np.testing.assert_array_equal(one.chosen.costs, other.chosen.costs)
         np.testing.assert_array_equal(one.confirmed.rewards, other.confirmed.rewards)
+        assert one.chosen.known is None
     assert loaded.at(0.5).describe() == frontier.at(0.5).describe()
     content = bytearray((tmp_path / bundles.COLUMNS_FILE).read_bytes())
     content[-1] ^= 1
     (tmp_path / bundles.COLUMNS_FILE).write_bytes(content)
     with pytest.raises(InvalidInput, match=r"columns\.safetensors with digest"):
         bundles.load(tmp_path)
+
+
+def test_a_bundle_keeps_what_is_known_better_than_by_episodes(measured, tmp_path):
+    task, frontier = measured
+    first = frontier.columns[0]
+    known = dataclasses.replace(first.confirmed, known=np.array([[1.25, 0.5], [0.01, 0.02]]))
+    columns = (dataclasses.replace(first, confirmed=known), *frontier.columns[1:])
+    bundles.save(bundle_of(task, dataclasses.replace(frontier, columns=columns)), tmp_path)
+    loaded = Frontier.load(tmp_path, task.model).columns
+    np.testing.assert_array_equal(loaded[0].confirmed.known, known.known)
+    assert loaded[0].confirmed.reward == 1.25
+    assert loaded[0].chosen.known is None and loaded[1].confirmed.known is None
 
 
 def test_a_bundle_without_a_frontier_says_so(measured, tmp_path):

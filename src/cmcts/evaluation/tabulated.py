@@ -35,7 +35,7 @@ Integers = NDArray[np.int64]
 
 FEWEST = 2  # plans in every state, before it shows where more are wanted
 BATCH = 1000  # plans at once, of those that are wanted
-UNSEEN = 0.5  # plans that each action is taken to have had where states are compared: few plans may agree by chance
+UNSEEN = 1.0  # plans in every state, shared by all its actions, that doubts reckon with: few may agree by chance
 
 
 class Judged(NamedTuple):
@@ -149,20 +149,21 @@ class _Tally:
 
     def judged(self) -> Judged:
         """What the decisions so far are worth."""
-        policy, plans = self.policy, self.counts.sum(axis=1)
-        values = evaluate(self.cmdp, policy)
-        spread = _spread(self.cmdp, policy, values)
-        variance = (visits(self.cmdp, policy) ** 2 * spread / (plans[:, None] - 1)).sum(axis=0)
-        return Judged(policy, values, np.sqrt(variance), int(plans.sum()))
+        values, plans = evaluate(self.cmdp, self.policy), self.counts.sum(axis=1)
+        variance = (self._doubts(values) ** 2 / (plans[:, None] + UNSEEN)).sum(axis=0)
+        return Judged(self.policy, values, np.sqrt(variance), int(plans.sum()))
 
     def importance(self, so_far: Judged, units: Floats) -> Floats:
-        """[S] what one plan leaves in doubt, d(s) sd_a Q(s, a), as a share of what is doubted."""
-        legal = self.cmdp.table(np.ones(self.cmdp.pair_count))
-        smoothed = self.counts + UNSEEN * legal
-        policy = self.cmdp.pairs(smoothed / smoothed.sum(axis=1, keepdims=True))
-        doubts = visits(self.cmdp, so_far.policy) * np.sqrt(_spread(self.cmdp, policy, so_far.values))
-        shares = doubts / np.maximum(np.maximum(np.abs(so_far.means), units), 1e-12)
+        """[S] what one plan leaves in doubt, as a share of what is doubted."""
+        shares = self._doubts(so_far.values) / np.maximum(np.maximum(np.abs(so_far.means), units), 1e-12)
         return np.asarray(np.sqrt((shares**2).sum(axis=1)))
+
+    def _doubts(self, values: Values) -> Floats:
+        """[S, 1 + M] d(s) sd_a Q(s, a) of reward and costs, as if every action had been planned a little more often."""
+        legal = self.cmdp.table(np.ones(self.cmdp.pair_count))
+        counts = self.counts + UNSEEN * legal / legal.sum(axis=1, keepdims=True)
+        chances = self.cmdp.pairs(counts / counts.sum(axis=1, keepdims=True))
+        return np.asarray(visits(self.cmdp, self.policy) * np.sqrt(_spread(self.cmdp, chances, values)))
 
 
 @dataclass(frozen=True)
