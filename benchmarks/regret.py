@@ -1,11 +1,12 @@
-"""Regret and violation on random problems with one constraint: `python benchmarks/regret.py --problems 50`.
+"""Regret and violation on random problems: `python benchmarks/regret.py --kind sparse --problems 20`.
 
 Every problem is solved exactly, then played by CC-MCP (2^15 iterations a decision), by C-MCTS (2^10) with a critic
 trained by the normal recipe, and by the frontier of that training. Columns of a frontier that decide by the state alone
 are judged without noise: their decisions in every state, over --seeds seeds, are evaluated exactly. Regret is what a
 planner's mean reward lacks of the constrained optimum, as a share of what the budget buys: the optimum at this budget
-minus the optimum at the least budget that can be kept. Violation is the mean cost above the budget, as a share of the
-budget. Results go to a file of JSON lines, and a second call goes on where the first one stopped.
+minus the optimum at the budget of the most frugal policy. Violation is the mean cost above the budget, as a share of
+the budget; of several constraints, the largest. Problems have eight states, three actions and one constraint, unless
+--shape says otherwise. Results go to a file of JSON lines, and a second call goes on where the first one stopped.
 """
 
 from __future__ import annotations
@@ -14,20 +15,19 @@ import argparse
 import json
 import threading
 import warnings
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from judging import Judge
 
 from cmcts.commands.watching import executor_for
 from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle
 from cmcts.evaluation.blocks import episodes_on
-from cmcts.evaluation.tabulated import exact_values
-from cmcts.exact.random_problems import RandomProblem, random_problem
-from cmcts.exact.solver import least_cost_to_go, solve
-from cmcts.executors import Here, Work, together
+from cmcts.exact.random_problems import RandomProblem, frugal_costs, random_problem
+from cmcts.exact.solver import solve
+from cmcts.executors import Here, together
 from cmcts.frontier import Frontier
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CCMCP, CMCTS
@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--problems", type=int, default=50)
     parser.add_argument("--first", type=int, default=0, help="the first problem's seed")
     parser.add_argument("--kind", choices=("absorbing", "sparse", "dense"), default="absorbing")
+    parser.add_argument("--shape", nargs=3, type=int, metavar=("STATES", "ACTIONS", "CONSTRAINTS"), default=())
     parser.add_argument("--episodes", type=int, default=200, help="for each planner and problem")
     parser.add_argument(
         "--planners", nargs="+", choices=("cc-mcp", "cmcts", "frontier"), default=["cc-mcp", "cmcts", "frontier"]
@@ -52,13 +53,14 @@ def main() -> None:
     parser.add_argument("--ray", metavar="local|auto|ADDRESS", help="on a Ray cluster, all problems side by side")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    file = options.folder / f"{options.kind}.jsonl"
+    more = "".join(f"-{size}" for size in options.shape)
+    file = options.folder / f"{options.kind}{more}.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {(row["task"], row["planner"], row["episodes"]) for row in rows}
     writing = threading.Lock()
 
     def solve_problem(seed: int) -> None:
-        task = make(f"random-{options.kind}-{seed}")
+        task = make(f"random-{options.kind}-{seed}{more}")
         for name in options.planners:
             if (task.name, name, options.episodes) not in done:
                 row = measure(task, seed, name, options)
@@ -71,20 +73,18 @@ def main() -> None:
         seeds = range(options.first, options.first + options.problems)
         for _ in together(options.executor or Here(), solve_problem, seeds):
             pass
-    names = {f"random-{options.kind}-{seed}" for seed in range(options.first, options.first + options.problems)}
+    names = {f"random-{options.kind}-{seed}{more}" for seed in range(options.first, options.first + options.problems)}
     report([row for row in rows if row["episodes"] == options.episodes and row["task"] in names])
 
 
 def measure(task: Task, seed: int, name: str, options: argparse.Namespace) -> dict[str, Any]:
-    problem = random_problem(seed, options.kind)
-    cmdp, budget, best = problem.cmdp, float(problem.budget[0]), problem.solution.reward
-    least = float(cmdp.start @ np.minimum.reduceat(least_cost_to_go(cmdp)[:, 0], cmdp.first_pair))
-    bought = best - solve(cmdp, least).reward
+    problem = random_problem(seed, options.kind, *options.shape)
+    row = {"task": task.name, "planner": name, "episodes": options.episodes, "optimum": problem.solution.reward}
+    row["budget"] = problem.budget.tolist()
     if name == "frontier":
-        return measure_frontier(task, problem, best, bought, options)
+        return row | measure_frontier(task, problem, options)
     iterations = CCMCP_ITERATIONS if name == "cc-mcp" else CMCTS_ITERATIONS
     planner = CCMCP(task.model, task.search, task.ccmcp_settings) if name == "cc-mcp" else trained(task, options)
-    row = {"task": task.name, "planner": name, "episodes": options.episodes, "optimum": best, "budget": budget}
     if planner is None:
         return row | {"feasible": False}
     episodes, _ = episodes_on(
@@ -97,63 +97,43 @@ def measure(task: Task, seed: int, name: str, options: argparse.Namespace) -> di
         iterations=iterations,
         threads=options.threads,
     )
-    summary = episodes.summary()
-    return row | {
+    played = np.column_stack([episodes.rewards, episodes.costs])
+    return row | figures(problem, played.mean(axis=0), played.std(axis=0, ddof=1) / np.sqrt(len(played)))
+
+
+def figures(problem: RandomProblem, means: Any, errors: Any) -> dict[str, Any]:
+    """What a planner's mean reward and costs, [1 + M] with their standard errors, come to beside the optimum."""
+    best = problem.solution.reward
+    bought = best - solve(problem.cmdp, frugal_costs(problem.cmdp)).reward
+    over = (means[1:] - problem.budget) / problem.budget
+    worst = int(np.argmax(over))
+    return {
         "feasible": True,
-        "reward": summary.reward_mean,
-        "reward_se": summary.reward_se,
-        "cost": summary.cost_mean,
-        "cost_se": summary.cost_se,
-        "regret": (best - summary.reward_mean) / bought,
-        "regret_se": summary.reward_se / bought,
-        "violation": (summary.cost_mean - budget) / budget,
-        "violation_se": summary.cost_se / budget,
+        "reward": float(means[0]),
+        "reward_se": float(errors[0]),
+        "costs": means[1:].tolist(),
+        "cost_ses": errors[1:].tolist(),
+        "regret": float((best - means[0]) / bought),
+        "regret_se": float(errors[0] / bought),
+        "violation": float(over[worst]),
+        "violation_se": float(errors[1 + worst] / problem.budget[worst]),
     }
 
 
-def measure_frontier(
-    task: Task, problem: RandomProblem, best: float, bought: float, options: argparse.Namespace
-) -> dict[str, Any]:
+def measure_frontier(task: Task, problem: RandomProblem, options: argparse.Namespace) -> dict[str, Any]:
     """The mixture for the problem's budget: each column exactly if it can be, else by episodes in the real world."""
-    row = {"task": task.name, "planner": "frontier", "episodes": options.episodes, "optimum": best}
-    row["budget"] = budget = float(problem.budget[0])
     if train_once(task, options) is None:
-        return row | {"feasible": False}
+        return {"feasible": False}
     frontier = Frontier.load(options.folder / task.name, task.model)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        policy = frontier.nearest(budget)
-    figures = []
-    for column, planner in zip(policy.columns, policy.planners, strict=True):
-        if column.settings.guard == "none":
-            work = Work(partial(tabulated_values, planner, problem.cmdp), f"decisions of {planner.model.name}, seeds")
-            ((_, values),) = (options.executor or Here()).run(work, [options.seeds])
-            figures.append((values.reward, float(values.costs[0]), 0.0, 0.0))
-        else:
-            own = column.settings.budget
-            episodes, _ = episodes_on(
-                options.executor, planner, task.real_world, own, episodes=4 * options.episodes, seed=1
-            )
-            seen = episodes.summary()
-            figures.append((seen.reward_mean, seen.cost_mean, seen.reward_se, seen.cost_se))
-    reward, cost, reward_se, cost_se = policy.weights @ np.array(figures)
-    return row | {
-        "feasible": True,
+        policy = frontier.nearest(problem.budget)
+    judge = Judge(problem.cmdp, options.seeds, 4 * options.episodes, options.executor)
+    return {
         "mixture": policy.describe(),
         "warnings": [str(warning.message) for warning in caught],
-        "reward": reward,
-        "reward_se": reward_se,
-        "cost": cost,
-        "cost_se": cost_se,
-        "regret": (best - reward) / bought,
-        "regret_se": reward_se / bought,
-        "violation": (cost - budget) / budget,
-        "violation_se": cost_se / budget,
+        **figures(problem, *judge.figures(policy, task, task.real_world)),
     }
-
-
-def tabulated_values(planner: Planner, cmdp: Any, seeds: int) -> Any:
-    return exact_values(planner, cmdp, seeds=seeds)
 
 
 def trained(task: Task, options: argparse.Namespace) -> Planner | None:

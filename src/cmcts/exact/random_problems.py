@@ -30,6 +30,7 @@ from cmcts.model.tabular import TabularParams, tabular_model
 
 Kind = Literal["dense", "sparse", "absorbing"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+_SHAPE = (8, 3, 1)  # states, actions and constraints of a problem that is named without them
 _SUCCESSORS = 3  # of a pair, unless the problem is dense
 
 
@@ -96,10 +97,17 @@ def random_problem(
     rng = np.random.default_rng([seed, KINDS.index(kind), states, actions, constraints])
     params = random_params(rng, kind, states, actions, constraints, start_states)
     cmdp = tabular_cmdp(params, discount)
-    spent = [_spending(cmdp, gains) for gains in (-cmdp.costs.sum(axis=1), cmdp.rewards)]
+    spent = frugal_costs(cmdp), _spending(cmdp, cmdp.rewards)
     share = rng.uniform(0.2, 0.8)
     budget = (1.0 - share) * spent[0] + share * spent[1]
-    return RandomProblem(f"random-{kind}-{seed}", tabular_model(params), cmdp, budget)
+    shape = (states, actions, constraints)
+    more = "" if shape == _SHAPE else "-" + "-".join(map(str, shape))
+    return RandomProblem(f"random-{kind}-{seed}{more}", tabular_model(params), cmdp, budget)
+
+
+def frugal_costs(cmdp: FiniteCMDP) -> NDArray[np.float64]:
+    """[M] what the policy of the least sum of costs spends: the least budget, where there is one constraint."""
+    return _spending(cmdp, -cmdp.costs.sum(axis=1))
 
 
 def _spending(cmdp: FiniteCMDP, gains: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -158,9 +158,9 @@ def safe_gridworld_task() -> Task:
     )
 
 
-def random_task(kind: Kind, seed: int) -> Task:
-    """A random problem with one constraint as a task; planner and worlds agree."""
-    problem = random_problem(seed, kind)
+def random_task(kind: Kind, seed: int, states: int = 8, actions: int = 3, constraints: int = 1) -> Task:
+    """A random problem as a task; planner and worlds agree."""
+    problem = random_problem(seed, kind, states, actions, constraints)
     return Task(
         name=problem.name,
         description=f"random {kind} problem number {seed}, {problem.cmdp.state_count} states",

@@ -25,8 +25,9 @@ def make(name: str) -> Task:
     """A task by name: built in, of the zoo, registered by an installed package, or a user's own as `FILE.py:NAME` or
     `MODULE:NAME`.
 
-    `rocksample-N-M` for any N and M, `random-KIND-SEED` for a small random problem. What a user's name stands for is a
-    `Task`, or a function that returns one; its file is run.
+    `rocksample-N-M` for any N and M, `random-KIND-SEED` for a small random problem, and
+    `random-KIND-SEED-STATES-ACTIONS-CONSTRAINTS` for a larger one. What a user's name stands for is a `Task`, or a
+    function that returns one; its file is run.
     """
     if not is_reference(name):
         return named_task(name)
@@ -46,9 +47,10 @@ def named_task(name: str) -> Task:
     match = re.fullmatch(r"rocksample-(\d{1,4})-(\d{1,4})-energy", name)
     if match:
         return energy_task(int(match[1]), int(match[2]))
-    match = re.fullmatch(r"random-(dense|sparse|absorbing)-(\d{1,9})", name)
+    match = re.fullmatch(r"random-(dense|sparse|absorbing)-(\d{1,9})(?:-(\d{1,3})-(\d{1,2})-(\d))?", name)
     if match:
-        return random_task(cast("Kind", match[1]), int(match[2]))
+        shape = tuple(int(size) for size in match.groups()[2:] if size is not None)
+        return random_task(cast("Kind", match[1]), int(match[2]), *shape)
     from cmcts.zoo import PROBLEMS, SERIES, zoo_task  # imported when one of its problems may be meant
 
     found = zoo_task(name)
