@@ -35,7 +35,6 @@ Integers = NDArray[np.int64]
 
 FEWEST = 2  # plans in every state, before it shows where more are wanted
 BATCH = 1000  # plans at once, of those that are wanted
-UNSEEN = 1.0  # plans in every state, shared by all its actions, that doubts reckon with: few may agree by chance
 
 
 class Judged(NamedTuple):
@@ -150,7 +149,7 @@ class _Tally:
     def judged(self) -> Judged:
         """What the decisions so far are worth."""
         values, plans = evaluate(self.cmdp, self.policy), self.counts.sum(axis=1)
-        variance = (self._doubts(values) ** 2 / (plans[:, None] + UNSEEN)).sum(axis=0)
+        variance = (self._doubts(values) ** 2 / plans[:, None]).sum(axis=0)
         return Judged(self.policy, values, np.sqrt(variance), int(plans.sum()))
 
     def importance(self, so_far: Judged, units: Floats) -> Floats:
@@ -159,9 +158,14 @@ class _Tally:
         return np.asarray(np.sqrt((shares**2).sum(axis=1)))
 
     def _doubts(self, values: Values) -> Floats:
-        """[S, 1 + M] d(s) sd_a Q(s, a) of reward and costs, as if every action had been planned a little more often."""
+        """[S, 1 + M] d(s) sd_a Q(s, a) of reward and costs, reckoning with actions that no plan has taken yet.
+
+        Few plans may agree by chance. By Good and Turing, what was never seen is about as probable as what was seen
+        once: so many plans a state, on average, are added to those that were made, shared by all its actions.
+        """
         legal = self.cmdp.table(np.ones(self.cmdp.pair_count))
-        counts = self.counts + UNSEEN * legal / legal.sum(axis=1, keepdims=True)
+        unseen = min(1.0, (1.0 + (self.counts == 1).sum()) / len(self.counts))
+        counts = self.counts + unseen * legal / legal.sum(axis=1, keepdims=True)
         chances = self.cmdp.pairs(counts / counts.sum(axis=1, keepdims=True))
         return np.asarray(visits(self.cmdp, self.policy) * np.sqrt(_spread(self.cmdp, chances, values)))
 
