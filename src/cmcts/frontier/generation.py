@@ -54,6 +54,7 @@ PRICE_FACTOR = 4.0
 # A model that misjudges costs wants another price than the world's: some multiples of that, and what lies next to those
 # that were found useful.
 PRICES_OFF_MODEL, NEXT_PRICE = (1.0, 0.75, 0.5, 0.25, 1.5), 1.15
+VALUE_ROUNDS = 5  # of learning what searches are worth that read what was learned before, at most
 NEAR = (0.5, 1.0, 2.0)  # of the task's budget: where the curve is to be best
 
 # Inputs [T, F + M], targets [T, 1 + M], gradient steps, a seed, and who hears of progress; to layers and a loss.
@@ -248,24 +249,33 @@ class _Course:
     def learn_values(self, fit: FitValues) -> None:
         """Leaf values, from here on read by every column without a guard if that leaves more than rolling out does.
 
-        The first fit learns what searches that roll out are worth. What searches that read it are worth is more, and
-        learned by the second, which is kept: a column is only as it was measured with the values it was measured with.
-        It learns from all episodes: the newest alone are few, and know little of where other policies go.
+        It is policy iteration. The first fit learns what searches that roll out are worth; what searches that read it
+        are worth is more, and learned by the second, and so on while that pays. The last fit is kept: a column is only
+        as it was measured with the values it was measured with. Where states cannot be listed it learns from all
+        episodes: the newest alone are few, and know little of where other policies go.
         """
         measurements = self.measurements
         rolled_out = [trial for trial in self.candidates.tried if trial.settings.guard == "none"]
+        prices = [np.array(trial.settings.prices) for trial in rolled_out]
         self.reads_values = True
         measurements.values = self.fitted(fit, 0)
-        for k, candidate in enumerate(rolled_out):
-            measurements.teach(k, self.priced(np.array(candidate.settings.prices)))
-        measurements.values = self.fitted(fit, 1)
+        before = [trial.sample for trial in rolled_out]
+        for round_ in range(VALUE_ROUNDS):
+            now = [measurements.teach(k, self.priced(price), round_) for k, price in enumerate(prices)]
+            measurements.values = self.fitted(fit, round_ + 1)
+            pairs = zip(now, before, prices, strict=True)
+            gains = [difference([(1.0, new), (-1.0, old)], price) for new, old, price in pairs]
+            if sum(gain for gain, _ in gains) <= sum(error for _, error in gains):
+                break
+            before = now
         measurements.teaching = False  # nobody learns from what is played from here on
-        gains = []
-        for candidate in rolled_out:
-            prices = np.array(candidate.settings.prices)
-            if (reader := self.add(self.priced(prices))) is not None:
-                gains.append(difference([(1.0, reader.sample), (-1.0, candidate.sample)], prices)[0])
-        self.reads_values = bool(gains) and float(np.mean(gains)) > 0
+        readers = [self.add(self.priced(price)) for price in prices]
+        gains = [
+            difference([(1.0, reader.sample), (-1.0, trial.sample)], price)
+            for reader, trial, price in zip(readers, rolled_out, prices, strict=True)
+            if reader is not None
+        ]
+        self.reads_values = sum(gain for gain, _ in gains) > 0
 
     def fitted(self, fit: FitValues, round_: int) -> LeafValues:
         """Values fitted to the lessons so far."""

@@ -87,12 +87,17 @@ class Measurements:
     """Whether leaf values are to learn from what columns without a guard play."""
 
     def __post_init__(self) -> None:
-        self.lessons: list[Lessons] = []
+        self._lessons: dict[str, Lessons] = {}
         self.price_units = tuple((self.task.search.reward_scale / self.cost_scale).tolist())
         self._lengths: dict[int, float] = {}  # steps an episode, of each column
         self._tables: dict[int, Floats] = {}  # [P] decisions of each column, where they are tabulated
         self._listed = _listed(self.task)
         self.budget = np.asarray(self.task.budget)
+
+    @property
+    def lessons(self) -> list[Lessons]:
+        """What leaf values can learn from so far."""
+        return list(self._lessons.values())
 
     def screen(self, k: int, column: ColumnSettings) -> Sample:
         """A first look at column `k`: its decisions in every state if these can be listed, and few episodes."""
@@ -105,12 +110,12 @@ class Measurements:
         return sample
 
     def enough(self, k: int, sample: Sample) -> bool:
-        """Whether a column has played all episodes that it is chosen by."""
-        return len(sample) >= self._affordable(k, self.settings.choosing_episodes, CHOOSING_STEPS)
+        """Whether a column has played all episodes that it is chosen by; none more where its worth is known."""
+        return sample.known is not None or len(sample) >= self._choosing(k)
 
     def more(self, k: int, column: ColumnSettings, sample: Sample, all_of_them: bool = True) -> Sample:
         """The rest of the episodes that a column is chosen by, or as many again as there are."""
-        done, enough = len(sample), self._affordable(k, self.settings.choosing_episodes, CHOOSING_STEPS)
+        done, enough = len(sample), self._choosing(k)
         # A single episode would have no standard error.
         more = enough - done if all_of_them or enough - 2 * done < 2 else done
         return sample if more == 0 else sample.joined(self._measured("choose", k, column, done, more))
@@ -120,9 +125,13 @@ class Measurements:
         episodes = self._affordable(k, self.settings.confirming_episodes, CONFIRMING_STEPS)
         return self._measured("confirm", k, column, block * episodes, episodes)
 
-    def teach(self, k: int, column: ColumnSettings) -> None:
-        """Play a column for nothing but what leaf values learn from it."""
-        self._measured("values", k, column, 0, self.settings.screening_episodes)
+    def teach(self, k: int, column: ColumnSettings, round_: int) -> Sample:
+        """Play a column for what leaf values learn from it, anew in every round."""
+        episodes = self.settings.screening_episodes
+        return self._measured("values", k, column, round_ * episodes, episodes)
+
+    def _choosing(self, k: int) -> int:
+        return self._affordable(k, self.settings.choosing_episodes, CHOOSING_STEPS)
 
     def _affordable(self, k: int, episodes: int, steps: int) -> int:
         """Fewer episodes of a column whose episodes are long, though not fewer than screen it: so many steps of it."""
@@ -182,7 +191,9 @@ class Measurements:
             if listed is not None:
                 self._tables[k] = arrays["table"]
         if "inputs" in arrays:
-            self.lessons.append(Lessons(arrays["inputs"], arrays["targets"]))
+            # Exact lessons are of all states: those of a better policy at the same price take their place.
+            about = str(column.prices) if listed is not None else file
+            self._lessons[about] = Lessons(arrays["inputs"], arrays["targets"])
         return Sample(arrays["rewards"], arrays["costs"], arrays.get("known"))
 
     def _judged(self, planner: Planner, listed: FiniteCMDP, k: int, seed: int) -> Judged:
