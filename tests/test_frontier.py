@@ -23,7 +23,7 @@ from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.exact.random_problems import random_problem
 from cmcts.exact.solver import evaluate, solve
 from cmcts.frontier import BudgetWarning, Frontier, FrontierSettings, Limits, best_mixture
-from cmcts.frontier.generation import ladder
+from cmcts.frontier.ladder import ladder, lifted
 from cmcts.random import stream
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
@@ -368,3 +368,14 @@ def test_the_ladder_spans_from_a_fraction_of_the_budget_to_what_recklessness_cos
     assert min(b / a for a, b in itertools.pairwise(rungs)) > 1.1
     assert any(row == pytest.approx([1.0, 7.0]) for row in ladder(np.array([1.0, 2.0]), np.array([5.0, 7.0])))
     assert 0.0 in [float(row[0]) for row in ladder(np.array([0.0]), np.array([1.0]))]
+
+
+def test_rungs_that_nobody_can_keep_move_above_what_cannot_be_avoided():
+    rungs = [np.array([share]) for share in (0.25, 0.5, 1.0, 3.0)]
+    moved = lifted(rungs, np.array([1.0]), np.array([0.6]))
+    np.testing.assert_allclose(np.concatenate(moved), [0.7, 0.8, 1.0, 3.0])
+    assert [rung.tolist() for rung in lifted(rungs, np.array([1.0]), np.array([0.0]))] == [r.tolist() for r in rungs]
+    unkeepable = lifted(rungs, np.array([1.0]), np.array([2.0]))
+    np.testing.assert_allclose(np.concatenate(unkeepable), [2.0, 3.0])
+    two = lifted([np.array([0.5, 1.0])], np.array([2.0, 2.0]), np.array([1.0, 0.0]))
+    np.testing.assert_allclose(two, [[1.25, 1.0]])

@@ -191,6 +191,8 @@ def test_a_column_that_earns_no_more_than_the_mixture_does_not_matter():
     assert candidates.can_matter(trial(-9.0, 1.0)) is False
     candidates = Candidates([trial(2.0, 2.0), trial(0.0, 0.0), trial(1.0005, 1.0)], [np.array([0.5]), np.array([1.5])])
     assert candidates.thinned([0, 1, 2]) == [0, 1], "the others replace the last"
+    candidates = Candidates([trial(2.0, 2.0), trial(0.0, 0.0)], [np.array([2.0])])
+    assert candidates.thinned([0, 1]) == [0, 1], "the thriftiest stays, whatever it earns"
 
 
 @pytest.mark.parametrize(

@@ -121,21 +121,25 @@ class Candidates:
         return sorted(used | {alive[i] for i in thriftiest.tolist()} | {alive[int(np.argmax(rewards))]})
 
     def thinned(self, wanted: list[int]) -> list[int]:
-        """Leave out, one by one, columns that the others replace at a loss that is less than noise."""
+        """Leave out, one by one, columns that the others replace at a loss that is less than noise.
+
+        Not the thriftiest: they are what is left where a budget cannot be kept.
+        """
         for k, candidate in enumerate(self.tried):
             candidate.alive = k in wanted
         noise = {k: max(self._noise(self.tried[k].sample), 1e-12) for k in wanted}
         before = np.array([self.value(budget) for budget in self.ladder])
-        while len(wanted) > 1:
+        thriftiest = {wanted[i] for i in np.argmin([self.tried[k].costs for k in wanted], axis=0).tolist()}
+        while replaceable := [k for k in wanted if k not in thriftiest]:
             losses = {}
-            for k in wanted:
+            for k in replaceable:
                 self.tried[k].alive = False
                 after = np.array([self.value(budget) for budget in self.ladder])
                 self.tried[k].alive = True
                 with np.errstate(invalid="ignore"):  # where neither keeps the budget
                     lost = np.where(before == after, 0.0, before - after)
                 losses[k] = float(lost.max()) / noise[k]
-            least = min(wanted, key=lambda k: (losses[k], k))
+            least = min(replaceable, key=lambda k: (losses[k], k))
             if losses[least] > 1.0:
                 break
             self.tried[least].alive = False

@@ -37,7 +37,7 @@ from cmcts.devices import Device
 from cmcts.executors import Executor
 from cmcts.frontier.candidates import MIXED_IN, Candidate, Candidates, difference
 from cmcts.frontier.confirming import confirmed
-from cmcts.frontier.ladder import close, distinct, ladder
+from cmcts.frontier.ladder import close, distinct, ladder, lifted
 from cmcts.frontier.lessons import joined
 from cmcts.frontier.measuring import VALUES, Measurements, Recorder
 from cmcts.frontier.settings import FrontierSettings
@@ -145,6 +145,8 @@ class _Course:
     def add_prices(self) -> None:
         """Prices that keep every budget of the ladder, and the program's own between them."""
         self.bracket(self.candidates.tried[0])
+        least = np.min([candidate.costs for candidate in self.candidates.alive], axis=0)
+        self.candidates.ladder = lifted(self.candidates.ladder, self.budget, least)
         for price in self.untried_prices(self.candidates.ladder):
             self.add(self.priced(price))
         if self.fit_values is not None and sum(len(part.inputs) for part in self.measurements.lessons) > 0:

@@ -32,6 +32,20 @@ def ladder(budget: Floats, reckless_costs: Floats) -> list[Floats]:
     return sorted(kept, key=lambda row: float(row.sum()))
 
 
+def lifted(rungs: Sequence[Floats], budget: Floats, least: Floats) -> list[Floats]:
+    """The ladder above what cannot be avoided: rungs below `least` move up, as far as they were from the budget.
+
+    What nobody can keep says nothing of which policies are worth having.
+    """
+    room = np.maximum(budget - least, 0.0)
+    shares = [np.divide(rung, budget, out=np.ones_like(rung), where=budget > 0) for rung in rungs]
+    moved = [
+        np.where(rung < least, least + np.minimum(share, 1.0) * room, rung)
+        for rung, share in zip(rungs, shares, strict=True)
+    ]
+    return sorted(distinct(moved), key=lambda row: float(row.sum()))
+
+
 def close(one: Floats, other: Floats, ratio: float) -> bool:
     """Whether two vectors differ by at most this ratio in every number."""
     low, high = np.minimum(one, other), np.maximum(one, other)
