@@ -63,7 +63,9 @@ class ColumnSettings:
         """What it is, in words: "lambda 2.5, 1024 simulations with values", "critic at 1, lambda 2.5"."""
         price = f"lambda {_numbers(self.prices)}"
         if self.guard == "none":
-            return f"{price}, {self.search.iterations} simulations" + (" with values" if self.values else "")
+            width = 1.0 if self.search.exploration is not None else self.search.relative_exploration
+            explored = "" if width == 1.0 else f", exploring {width:g} times as much"
+            return f"{price}, {self.search.iterations} simulations{' with values' if self.values else ''}{explored}"
         guard = f"{'critic' if self.guard == 'critic' else 'no critic'} at {_numbers(self.budget)}"
         return f"{guard}, {price}" if any(self.prices) else guard
 

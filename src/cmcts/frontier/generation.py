@@ -8,7 +8,8 @@
                   the columns so far and again to those of searches that read them at their leaves; whichever of
                   rollouts and values leaves more at these prices judges the leaves from here on
     bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
-    search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays
+    search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays; then
+                  exploring less, or more
     guards anew   the critic at the task's budget, with and without the price that suits; at every budget of the ladder
                   where the planning model is not known to be right
     until no new column improves the curve, or there are enough
@@ -55,6 +56,7 @@ PRICE_FACTOR = 4.0
 # that were found useful.
 PRICES_OFF_MODEL, NEXT_PRICE = (1.0, 0.75, 0.5, 0.25, 1.5), 1.15
 VALUE_ROUNDS = 5  # of learning what searches are worth that read what was learned before, at most
+WIDTHS, WIDTH_STEPS = (0.5, 2.0), 2  # factors of the exploration, and how often each may be applied
 NEAR = (0.5, 1.0, 2.0)  # of the task's budget: where the curve is to be best
 
 # Inputs [T, F + M], targets [T, 1 + M], gradient steps, a seed, and who hears of progress; to layers and a loss.
@@ -127,6 +129,7 @@ class _Course:
         for step in reversed(steps) if self.task.model_is_exact else steps:
             step()
         self.search_more()
+        self.explore_otherwise()
         if self.guard is not None:
             # Where the planning model is wrong, only the critic knows, and what suits one budget need not suit another.
             for budget in [self.budget] if self.task.model_is_exact else self.candidates.ladder:
@@ -209,16 +212,35 @@ class _Course:
 
         Not where the planning model may be wrong: more search finds more of what is not there.
         """
-        rungs, value = self.candidates.ladder, self.candidates.value
-        near = [share * self.budget for share in NEAR] if self.budget.any() else rungs[: len(rungs) // 2]
         for factor in self.settings.search_factors[1:] if self.task.model_is_exact else ():
-            before = [value(budget) for budget in near]
-            self.search = replace(self.task.search, iterations=factor * self.task.search.iterations)
-            for column in self.priced_for(near):
-                self.add(self.priced(np.array(column.prices)))
-            self.bisect(near)
-            if [value(budget) for budget in near] == before:
+            if not self.pays(replace(self.search, iterations=factor * self.task.search.iterations)):
                 return
+
+    def explore_otherwise(self) -> None:
+        """Explore half as much at the same prices, or twice as much, and go on that way while it pays.
+
+        One width suits most problems well and few best. Not where the planning model may be wrong, as above.
+        """
+        for factor in WIDTHS if self.task.model_is_exact else ():
+            steps = 0
+            while steps < WIDTH_STEPS and self.pays(_exploring(self.search, factor)):
+                steps += 1
+            if steps > 0:
+                return
+
+    def pays(self, search: SearchSettings) -> bool:
+        """Whether some budget near the task's own does better with columns that search like this; they go on if so."""
+        rungs, value, last = self.candidates.ladder, self.candidates.value, self.search
+        near = [share * self.budget for share in NEAR] if self.budget.any() else rungs[: len(rungs) // 2]
+        before = [value(budget) for budget in near]
+        self.search = search
+        for column in self.priced_for(near):
+            self.add(self.priced(np.array(column.prices)))
+        self.bisect(near)
+        if [value(budget) for budget in near] == before:
+            self.search = last
+            return False
+        return True
 
     def priced_for(self, budgets: list[Floats]) -> list[ColumnSettings]:
         """The columns without a guard that the program uses for these budgets."""
@@ -294,3 +316,10 @@ class _Course:
 
         recorder.stage(f"values {round_} learn", compute)
         return values_from_arrays(recorder.load(file))
+
+
+def _exploring(search: SearchSettings, factor: float) -> SearchSettings:
+    """The same search, exploring so many times as much."""
+    if search.exploration is not None:
+        return replace(search, exploration=factor * search.exploration)
+    return replace(search, relative_exploration=factor * search.relative_exploration)
