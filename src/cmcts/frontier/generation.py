@@ -4,9 +4,9 @@
     guards        by the critic, and by immediate costs alone, at the task's budget and at 0; after the prices where the
                   planning model is right
     bracket       prices that rise until some column keeps the smallest budget of a ladder
-    values        where the model has no rollout policy of its own: reward and costs to go, fitted to the episodes of
-                  the columns so far and again to those of searches that read them at their leaves; whichever of
-                  rollouts and values leaves more at these prices judges the leaves from here on
+    values        where states can be listed, or the model has no rollout policy of its own: reward and costs to go,
+                  fitted to what the columns so far earn and pay, and again to that of searches that read them at their
+                  leaves; whichever of rollouts and values leaves more at these prices judges the leaves from here on
     bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
     search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays; then
                   exploring less, or more
@@ -114,7 +114,9 @@ class _Course:
         self.candidates = Candidates()
         own_rollouts = task.search.rollout == "directed" and task.model.has_rollout_action
         alike = set(task.search.discounts_for(task.model)) == {task.search.discount}
-        self.fit_values = fit_values if settings.values and alike and not own_rollouts else None
+        # A rollout policy that somebody wrote is seldom beaten by what is learned from the returns of episodes.
+        learnable = measurements.exact or not own_rollouts
+        self.fit_values = fit_values if settings.values and alike and learnable else None
         measurements.teaching = self.fit_values is not None
         self.reads_values = False
 

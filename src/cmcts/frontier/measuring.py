@@ -95,6 +95,11 @@ class Measurements:
         self.budget = np.asarray(self.task.budget)
 
     @property
+    def exact(self) -> bool:
+        """Whether columns without a guard are judged by their decisions in every state."""
+        return self._listed is not None
+
+    @property
     def lessons(self) -> list[Lessons]:
         """What leaf values can learn from so far."""
         return list(self._lessons.values())
