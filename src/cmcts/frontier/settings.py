@@ -34,7 +34,7 @@ class FrontierSettings:
     values: bool = True
     """Where the states can be listed, or the model has no rollout policy of its own, learn leaf values from what the
     first priced columns earn and pay: reward and costs to go. Judge leaves by them if that pays."""
-    value_steps: int = 3000
+    value_steps: int = 6000
     """Gradient steps of their fit."""
     value_doubt: float = 0.1
     """A rollout is averaged in where they disagree by more than this share of the spread of rewards to go."""
