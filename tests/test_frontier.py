@@ -23,7 +23,7 @@ from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.exact.random_problems import random_problem
 from cmcts.exact.solver import evaluate, solve
 from cmcts.frontier import BudgetWarning, Frontier, FrontierSettings, Limits, best_mixture
-from cmcts.frontier.ladder import ladder, lifted
+from cmcts.frontier.ladder import between, ladder, lifted
 from cmcts.random import stream
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
@@ -379,3 +379,9 @@ def test_rungs_that_nobody_can_keep_move_above_what_cannot_be_avoided():
     np.testing.assert_allclose(np.concatenate(unkeepable), [2.0, 3.0])
     two = lifted([np.array([0.5, 1.0])], np.array([2.0, 2.0]), np.array([1.0, 0.0]))
     np.testing.assert_allclose(two, [[1.25, 1.0]])
+
+
+def test_halfway_between_prices_is_a_ratio():
+    found = between([np.array([8.0]), np.array([0.0]), np.array([2.0])])
+    assert [float(price[0]) for price in found] == [0.0, 1.0, 2.0, 4.0, 8.0]
+    assert [float(price[0]) for price in between([np.array([3.0])])] == [3.0]

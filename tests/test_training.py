@@ -207,6 +207,34 @@ def test_a_run_killed_anywhere_resumes_to_the_same_bundle(finished, tmp_path, af
         assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()
 
 
+@pytest.mark.slow
+def test_a_frontier_that_is_judged_by_tables_resumes_to_the_same_bundle(tmp_path):
+    task = make("random-absorbing-3")
+    frontier = FrontierSettings(
+        columns=9,
+        search_factors=(1,),
+        screening_episodes=4,
+        choosing_episodes=6,
+        confirming_episodes=8,
+        value_steps=100,
+    )
+    search = dataclasses.replace(task.search, iterations=16)
+    settings = dataclasses.replace(small_settings(max_rounds=1, frontier=frontier), search=search)
+    counter = Counter()
+    whole = RunFolder.create(tmp_path / "whole", run_config(task, settings))
+    outcome = train(task, settings, whole, counter)
+    assert any(row["phase"] == "learn" for row in whole.history)
+    assert all((c.confirmed.known is not None) == (c.settings.guard == "none") for c in outcome.bundle.columns)
+    for after in (-2, -25):
+        run = RunFolder.create(tmp_path / str(after), run_config(task, settings))
+        with pytest.raises(KilledError):
+            train(task, settings, run, Killer(after % counter.signs))
+        run = RunFolder.open(run.path)
+        train(task, settings_from_config(task, run.config, run.path), run)
+        for name in (bundles.COLUMNS_FILE, bundles.BUNDLE_FILE):
+            assert (run.path / name).read_bytes() == (whole.path / name).read_bytes()
+
+
 def test_a_run_of_another_task_or_version_is_not_resumed(finished):
     path, _, _ = finished
     config = RunFolder.open(path).config

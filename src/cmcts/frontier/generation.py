@@ -4,9 +4,9 @@
     guards        by the critic, and by immediate costs alone, at the task's budget and at 0; after the prices where the
                   planning model is right
     bracket       prices that rise until some column keeps the smallest budget of a ladder
-    values        where the model has no rollout policy of its own: reward and costs to go, fitted to the episodes of
-                  the columns so far and again to those of searches that read them at their leaves; whichever of
-                  rollouts and values leaves more at these prices judges the leaves from here on
+    values        where states can be listed, or the model has no rollout policy of its own: reward and costs to go,
+                  fitted to what the columns so far earn and pay, and again to that of searches that read them at their
+                  leaves; whichever of rollouts and values leaves more at these prices judges the leaves from here on
     bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
     search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays; then
                   exploring less, or more
@@ -28,7 +28,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.critic.columns import Column, ColumnSettings
+from cmcts.critic.columns import Column, ColumnSettings, Sample
 from cmcts.critic.ensemble import SafetyCritic
 from cmcts.critic.values import LeafValues
 from cmcts.critic.values import from_arrays as values_from_arrays
@@ -38,7 +38,7 @@ from cmcts.devices import Device
 from cmcts.executors import Executor
 from cmcts.frontier.candidates import MIXED_IN, Candidate, Candidates, difference
 from cmcts.frontier.confirming import confirmed
-from cmcts.frontier.ladder import close, distinct, ladder, lifted
+from cmcts.frontier.ladder import between, close, distinct, ladder, lifted
 from cmcts.frontier.lessons import joined
 from cmcts.frontier.measuring import VALUES, Measurements, Recorder
 from cmcts.frontier.settings import FrontierSettings
@@ -114,7 +114,9 @@ class _Course:
         self.candidates = Candidates()
         own_rollouts = task.search.rollout == "directed" and task.model.has_rollout_action
         alike = set(task.search.discounts_for(task.model)) == {task.search.discount}
-        self.fit_values = fit_values if settings.values and alike and not own_rollouts else None
+        # A rollout policy that somebody wrote is seldom beaten by what is learned from the returns of episodes.
+        learnable = measurements.exact or not own_rollouts
+        self.fit_values = fit_values if settings.values and alike and learnable else None
         measurements.teaching = self.fit_values is not None
         self.reads_values = False
 
@@ -274,24 +276,28 @@ class _Course:
         """Leaf values, from here on read by every column without a guard if that leaves more than rolling out does.
 
         It is policy iteration. The first fit learns what searches that roll out are worth; what searches that read it
-        are worth is more, and learned by the second, and so on while that pays. The last fit is kept: a column is only
-        as it was measured with the values it was measured with. Where states cannot be listed it learns from all
-        episodes: the newest alone are few, and know little of where other policies go.
+        are worth is more, and learned by the second, and so on while that pays. What was best is kept: a fit is never
+        exact, and the next may be worse. They learn at the prices so far and between them, for those are tried next.
+        Where states cannot be listed they learn from all episodes: the newest alone are few, and know little of where
+        other policies go.
         """
         measurements = self.measurements
         rolled_out = [trial for trial in self.candidates.tried if trial.settings.guard == "none"]
         prices = [np.array(trial.settings.prices) for trial in rolled_out]
+        lessons = between(prices) if measurements.exact else prices
         self.reads_values = True
-        measurements.values = self.fitted(fit, 0)
-        before = [trial.sample for trial in rolled_out]
+        best = newest = self.fitted(fit, 0)
+        before: list[Sample] = []
         for round_ in range(VALUE_ROUNDS):
-            now = [measurements.teach(k, self.priced(price), round_) for k, price in enumerate(prices)]
-            measurements.values = self.fitted(fit, round_ + 1)
-            pairs = zip(now, before, prices, strict=True)
+            measurements.values = newest
+            now = [measurements.teach(k, self.priced(price), round_) for k, price in enumerate(lessons)]
+            pairs = zip(now, before or now, lessons, strict=True)
             gains = [difference([(1.0, new), (-1.0, old)], price) for new, old, price in pairs]
-            if sum(gain for gain, _ in gains) <= sum(error for _, error in gains):
+            if before and sum(gain for gain, _ in gains) <= sum(error for _, error in gains):
                 break
-            before = now
+            best, before = newest, now
+            newest = self.fitted(fit, round_ + 1)
+        measurements.values = best if measurements.exact else newest
         measurements.teaching = False  # nobody learns from what is played from here on
         readers = [self.add(self.priced(price)) for price in prices]
         gains = [

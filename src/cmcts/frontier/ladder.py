@@ -1,8 +1,9 @@
-"""The budgets that a frontier is built for."""
+"""The budgets that a frontier is built for, and steps between prices."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,15 @@ def lifted(rungs: Sequence[Floats], budget: Floats, least: Floats) -> list[Float
         for rung, share in zip(rungs, shares, strict=True)
     ]
     return sorted(distinct(moved), key=lambda row: float(row.sum()))
+
+
+def between(prices: Sequence[Floats]) -> list[Floats]:
+    """Prices with those halfway between neighbours, as ratios go; between a price and none, half of it."""
+    rows = sorted(distinct(prices), key=lambda row: float(row.sum()))
+    halves = [
+        np.where((one > 0) & (other > 0), np.sqrt(one * other), (one + other) / 2) for one, other in pairwise(rows)
+    ]
+    return sorted([*rows, *halves], key=lambda row: float(row.sum()))
 
 
 def close(one: Floats, other: Floats, ratio: float) -> bool:

@@ -95,6 +95,11 @@ class Measurements:
         self.budget = np.asarray(self.task.budget)
 
     @property
+    def exact(self) -> bool:
+        """Whether columns without a guard are judged by their decisions in every state."""
+        return self._listed is not None
+
+    @property
     def lessons(self) -> list[Lessons]:
         """What leaf values can learn from so far."""
         return list(self._lessons.values())
@@ -156,7 +161,9 @@ class Measurements:
             elif listed is not None:
                 found = self._judged(planner, listed, k, stage_seed(self.seed, TABULATE, *purpose, first))
                 player = TabularPolicy.playing(listed, found.policy, self.task.model)
-                arrays |= {"table": found.policy, "known": np.stack([found.means, found.errors])}
+                # As with episodes: what none of the plans ever led to counts as never, not as nearly never.
+                errors = np.where(found.means == 0.0, 0.0, found.errors)
+                arrays |= {"table": found.policy, "known": np.stack([found.means, errors])}
                 planned = found.plans
                 if teaches:
                     arrays |= exact_lessons(planner, listed, found.policy, self.price_units)._asdict()

@@ -32,9 +32,9 @@ class FrontierSettings:
     and twice as much are kept with a margin of at most this share; at most three times as many as there are columns."""
 
     values: bool = True
-    """Where the model has no rollout policy of its own, learn leaf values, reward and costs to go, from the first
-    priced columns' episodes, and judge leaves by them if that pays."""
-    value_steps: int = 3000
+    """Where the states can be listed, or the model has no rollout policy of its own, learn leaf values from what the
+    first priced columns earn and pay: reward and costs to go. Judge leaves by them if that pays."""
+    value_steps: int = 6000
     """Gradient steps of their fit."""
     value_doubt: float = 0.1
     """A rollout is averaged in where they disagree by more than this share of the spread of rewards to go."""
