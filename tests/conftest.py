@@ -37,5 +37,6 @@ def slow_clock(monkeypatch):
     """Planners look at a clock that goes on by one tick a look, and by nothing else; returns the tick in seconds."""
     tick, looks = 2.0**-10, itertools.count()  # exact in floats, and about the millisecond that a planner aims at
     clock = SimpleNamespace(perf_counter=lambda: tick * next(looks))
-    monkeypatch.setattr("cmcts.planning.planner.time", clock)
+    for module in ("planner", "deadlines"):
+        monkeypatch.setattr(f"cmcts.planning.{module}.time", clock)
     return tick

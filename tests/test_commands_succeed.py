@@ -77,7 +77,7 @@ def hasty(monkeypatch):
     """Trainings of seconds: one round, few steps, a small network, and episodes of ten steps."""
     pytest.importorskip("jax")
     from cmcts.frontier.settings import FrontierSettings
-    from cmcts.training import loop
+    from cmcts.training import gathering, judging
     from cmcts.training.multipliers import MultiplierSettings
     from cmcts.training.settings import CriticSettings, TrainingSettings
 
@@ -102,7 +102,8 @@ def hasty(monkeypatch):
         return episodes_on(executor, planner, lambda: world(max_steps=10), budget, **options)
 
     monkeypatch.setattr(TrainingSettings, "for_task", staticmethod(for_task))
-    monkeypatch.setattr(loop, "episodes_on", short_episodes)
+    for stages in (gathering, judging):
+        monkeypatch.setattr(stages, "episodes_on", short_episodes)
 
 
 @compiled_only

@@ -10,7 +10,7 @@ import pytest
 
 from cmcts.critic.ensemble import immediate_costs_only
 from cmcts.envs.safe_gridworld.model import safe_gridworld_model
-from cmcts.planning import planner as planning
+from cmcts.planning import deadlines
 from cmcts.planning.agent import Agent
 from cmcts.planning.planners import CMCTS, PenalizedMCTS
 from cmcts.search.settings import SearchSettings
@@ -94,9 +94,8 @@ class Clockwork:
 def test_a_search_ends_at_its_deadline_but_for_one_chunk(cost, monkeypatch):
     """A chunk takes a millisecond, or one simulation where that takes longer."""
     clock = Clockwork(cost)
-    monkeypatch.setattr(planning.time, "perf_counter", lambda: clock.now)
-    model = safe_gridworld_model(0.0)
-    PenalizedMCTS(model, 0.0)._run_until(clock, 0.02, None)
+    monkeypatch.setattr(deadlines.time, "perf_counter", lambda: clock.now)
+    deadlines.run_until(clock, 0.02, None)
     assert 0.02 <= clock.now <= 0.02 + max(0.001, cost) + 1e-9
     assert max(clock.chunks) <= max(0.001, cost) + 1e-9
 
@@ -116,12 +115,12 @@ def test_warming_up_leaves_nothing_to_allocate():
 
 
 def test_what_was_missed_is_left_as_a_margin_and_forgotten_slowly():
-    assert planning.next_margin(0.0, -0.001, 0.02) == 0.0
-    assert planning.next_margin(0.0, 0.0005, 0.02) == 0.0, "a look at the clock too late is no lateness"
-    assert planning.next_margin(0.0, 0.004, 0.02) == 0.004
-    assert planning.next_margin(0.002, 0.002, 0.02) == 0.004
-    assert planning.next_margin(0.004, 0.1, 0.02) == 0.005, "a quarter of the limit, at most"
+    assert deadlines.next_margin(0.0, -0.001, 0.02) == 0.0
+    assert deadlines.next_margin(0.0, 0.0005, 0.02) == 0.0, "a look at the clock too late is no lateness"
+    assert deadlines.next_margin(0.0, 0.004, 0.02) == 0.004
+    assert deadlines.next_margin(0.002, 0.002, 0.02) == 0.004
+    assert deadlines.next_margin(0.004, 0.1, 0.02) == 0.005, "a quarter of the limit, at most"
     margin = 0.004
     for _ in range(35):
-        margin = planning.next_margin(margin, -0.01, 0.02)
+        margin = deadlines.next_margin(margin, -0.01, 0.02)
     assert 0.0019 < margin < 0.002

@@ -21,17 +21,21 @@ from cmcts.evaluation.episodes import Transitions
 from cmcts.exact.random_problems import random_problem
 from cmcts.frontier.settings import FrontierSettings
 from cmcts.planning.planners import CMCTS
+from cmcts.random import stage_seed
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.tasks.registry import make
 from cmcts.tasks.task import Task
-from cmcts.training import loop
+from cmcts.training.critics import Critics
 from cmcts.training.dataset import as_batch
-from cmcts.training.loop import Silence, stage_seed, train
+from cmcts.training.judging import Judging
+from cmcts.training.loop import train
 from cmcts.training.multipliers import MultiplierSettings
 from cmcts.training.paper import paper_settings
+from cmcts.training.reporting import Silence
 from cmcts.training.run_folder import RunFolder
 from cmcts.training.settings import CriticSettings, TrainingSettings, run_config, settings_from_config
+from cmcts.training.stages import Stages
 from models import climb_model
 
 TASK = make("rocksample-3-2")
@@ -108,12 +112,12 @@ def test_a_training_begins_with_walks_and_keeps_where_its_data_lies(finished):
 def test_tolerances_below_the_critics_own_error_are_not_tried(tmp_path):
     settings = small_settings(tolerances=(0.05, 0.02, 0.1))
     run = begin(tmp_path / "run", settings)
-    trainer = loop._Trainer(TASK, settings, run, Silence(), "cpu", None)
+    critics = Critics(Stages(TASK, settings, run, Silence(), "cpu", None))
     expected = [(0.01, (0.05, 0.02, 0.1), (0.01,)), (0.03, (0.05, 0.1), ()), (0.5, (0.1,), ()), (1e-5, None, (0.001,))]
     for round_, (error, tried, finer) in enumerate(expected):
         run.finish(f"fit {round_}", {"error": error})
-        assert trainer.tolerances(round_) == (tried or settings.tolerances)
-        assert trainer.finer_tolerances(round_) == finer, "for where all others spend too much"
+        assert critics.tolerances(round_) == (tried or settings.tolerances)
+        assert critics.finer_tolerances(round_) == finer, "for where all others spend too much"
 
 
 def test_a_policy_that_is_to_be_watched_is_learnt_from(tmp_path):
@@ -300,7 +304,7 @@ def test_what_is_kept_was_confirmed_on_other_episodes(finished):
 
 
 def test_a_critic_that_is_not_confirmed_is_not_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("cmcts.training.loop._Trainer.confirm", lambda self, row, attempt: {**row, "feasible": False})
+    monkeypatch.setattr(Judging, "confirm", lambda self, row, attempt: {**row, "feasible": False})
     settings = small_settings(max_rounds=1)
     outcome = train(TASK, settings, begin(tmp_path / "run", settings))
     assert outcome.bundle.critic is None and outcome.looked_feasible
@@ -316,13 +320,13 @@ def test_a_critic_that_earns_less_than_none_is_not_kept(finished, tmp_path, monk
     path, before, _ = finished
     shutil.copytree(path, tmp_path / "run")
     settings = small_settings(untrained=True, frontier=FrontierSettings(columns=0))
-    measured = loop._Trainer.evaluate_untrained
+    measured = Judging.evaluate_untrained
 
     def evaluate_richly(self):  # a training so small leaves it to luck which of the two earns more
         record = measured(self)
         return record | {"reward_mean": record["reward_mean"] + before.record["reward_mean"]}
 
-    monkeypatch.setattr(loop._Trainer, "evaluate_untrained", evaluate_richly)
+    monkeypatch.setattr(Judging, "evaluate_untrained", evaluate_richly)
     outcome = train(TASK, settings, RunFolder.open(tmp_path / "run"))
     assert outcome.untrained["feasible"]
     assert not outcome.pays and outcome.record == before.record

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cmcts.report.tables import Record
     from cmcts.reproduction.runner import Reproduction
     from cmcts.reproduction.units import Work
-    from cmcts.training.loop import Reporter
+    from cmcts.training.reporting import Reporter
 
 Experiment = Literal[
     "rocksample", "honesty", "ablation", "equal-reward", "safe-gridworld", "grid-search", "training", "options"

@@ -32,7 +32,8 @@ from cmcts.exact.solver import Solution, Values, action_values, evaluate
 from cmcts.files import read_plain, write_atomically
 from cmcts.model.interface import Model
 from cmcts.planning.decision import Decision
-from cmcts.planning.planner import Planner, draw_action
+from cmcts.planning.planner import Planner
+from cmcts.planning.roots import draw_action
 from cmcts.random import Stream, stream
 from cmcts.search.session import SearchSession
 from cmcts.search.settings import SearchSettings

@@ -1,9 +1,12 @@
 """Planners: from a state and what is left of the budget to a decision.
 
 planner.py        what every planner does: memory, time limits, batches
+rules.py          its settings as the numbers that the kernels read
+deadlines.py      searches that end on time
 planners.py       C-MCTS, CC-MCP and MCTS with a fixed penalty
 threshold_uct.py  Threshold UCT
 mixtures.py       root actions mixed so that the budget is met
+roots.py          from the roots of finished searches to decisions
 decision.py       what was decided, and why
 agent.py          a planner that carries the budget through an episode
 monitor.py        any policy, watched by the critic

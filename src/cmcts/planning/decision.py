@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.model.interface import Model
-from cmcts.random import Stream
 from cmcts.search.pruning import FREE, PruningSettings
 from cmcts.search.tree import Tree
 
@@ -187,14 +185,3 @@ class Decision:
             "tree_depth": self.tree_depth,
             "actions": actions,
         } | ({} if self.curve is None else {"curve": self.curve.tolist()})
-
-
-class Roots(NamedTuple):
-    """What N searches found: all that decisions are made of."""
-
-    tree: Tree  # [N, ...] the root's row of every tree
-    budgets: NDArray[np.float64]  # [N, M]
-    multipliers: NDArray[np.float64]  # [N, M]
-    rngs: Sequence[Stream]  # [N]
-    iterations: int
-    seconds: float  # a decision

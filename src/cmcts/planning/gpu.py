@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from cmcts.devices import Device, gpu_fault, is_simulated, validate_device
 from cmcts.errors import InvalidInput, ModelError, expect
-from cmcts.planning.decision import Decision, Roots
+from cmcts.planning.decision import Decision
+from cmcts.planning.roots import Roots
 from cmcts.random import Stream
 
 if TYPE_CHECKING:

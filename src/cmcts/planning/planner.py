@@ -15,28 +15,24 @@ import numpy as np
 from numba import config
 from numpy.typing import ArrayLike, NDArray
 
-from cmcts.compilation.content import uncompiled
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
 from cmcts.critic.values import LeafValues
 from cmcts.devices import Device
 from cmcts.errors import InvalidInput, expect
 from cmcts.model.interface import Model
-from cmcts.planning.decision import Decision, Roots
+from cmcts.planning.deadlines import deadline, next_margin, run_until
+from cmcts.planning.decision import Decision
 from cmcts.planning.gpu import goes_to_gpu, plan_lanes
 from cmcts.planning.parallel import side_by_side
-from cmcts.random import Stream, stream, uniform
+from cmcts.planning.roots import Probabilities, Roots, decisions
+from cmcts.planning.rules import rules_for
+from cmcts.random import Stream, stream
 from cmcts.search.kernels import Rules
 from cmcts.search.lanes import Lanes
-from cmcts.search.pruning import LOWEST_MEAN, LOWEST_PESSIMISTIC, ROUNDING, PruningSettings
+from cmcts.search.pruning import ROUNDING, PruningSettings
 from cmcts.search.session import SearchSession
 from cmcts.search.settings import SearchSettings
-from cmcts.search.tree import ILLEGAL, PRUNED, Tree, in_use
-
-Probabilities = NDArray[np.float64]  # [A] of one decision, [N, A] of many
-
-_uniform = uncompiled(uniform)  # one draw a decision is not worth a compilation
-_CHUNK_SECONDS = 0.001  # a timed search looks at the clock about this often
-_LARGEST_MARGIN, _MARGIN_DECAY = 0.25, 0.98  # share of the time limit that is left unused, and how it shrinks
+from cmcts.search.tree import Tree, in_use
 
 
 def _fixed(name: str, doc: str) -> Any:
@@ -192,38 +188,8 @@ class Planner:
         return checked, budgets.copy(), multipliers.copy()
 
     def _rules(self) -> Rules:
-        search, pruning = self.search, self.pruning or PruningSettings()
-        guarded = search.guarded_rollouts and self.pruning is not None
-        width = search.exploration
-        return Rules(
-            # A whole number would be another type to Numba, and another compilation.
-            discount=float(search.discount),
-            exploration=float(search.relative_exploration if width is None else width * search.reward_scale),
-            relative_exploration=width is None,
-            horizon=search.steps_ahead(self.model.cost_count),
-            own_rollout=search.rollout == "directed" and self.model.has_rollout_action,
-            thrifty_rollout=search.thrifty_rollouts or guarded,
-            guarded_rollout=guarded,
-            rollouts=search.rollouts,
-            stratified=search.stratified,
-            widening_factor=float(search.widening_factor),
-            widening_power=float(search.widening_power),
-            has_expected_costs=self.model.has_expected_costs,
-            cost_samples=search.cost_samples,
-            use_critic=self.pruning is not None,
-            remember_critic=True,
-            sigma_max=float(pruning.sigma_max),
-            tolerance=float(pruning.tolerance),
-            cost_floor=pruning.cost_floor,
-            refuse_unsure=pruning.unsure == "refuse",
-            fallback=LOWEST_MEAN if pruning.fallback == "lowest_mean" else LOWEST_PESSIMISTIC,
-            expected_accounting=pruning.accounting == "expected",
-            tune_multipliers=False,
-            reward_scale=float(search.reward_scale),
-            multiplier_max=math.inf,
-            leaf_values=self._values is not None,
-            value_doubt=math.inf if self._values is None else float(self._values.doubt),
-        )
+        """The numbers that the kernels read."""
+        return rules_for(self.model, self.search, self.pruning, self.values)
 
     def plan(
         self,
@@ -289,7 +255,7 @@ class Planner:
         if seconds is None:
             session.run(int(iterations or 0))
         else:
-            self._run_until(session, began + seconds - min(self._margin, _LARGEST_MARGIN * seconds), iterations)
+            run_until(session, deadline(began, seconds, self._margin), iterations)
         decision = self._decide_in(session, time.perf_counter() - began, keep_tree)
         if limit is not None:
             self._margin = next_margin(self._margin, time.perf_counter() - began - limit, limit)
@@ -408,19 +374,6 @@ class Planner:
         with self._lock:
             self._idle.append(session)
 
-    def _run_until(self, session: SearchSession, deadline: float, iterations: int | None) -> None:
-        chunk = 1  # a slow model may take long for one simulation; what it takes says how many fit
-        while iterations is None or session.iterations < iterations:
-            if iterations is not None:
-                chunk = min(chunk, iterations - session.iterations)
-            before = time.perf_counter()
-            session.run(chunk)
-            now = time.perf_counter()
-            if now >= deadline:
-                return
-            rate = chunk / max(now - before, 1e-9)
-            chunk = max(1, int(rate * min(_CHUNK_SECONDS, deadline - now)))
-
     def _policies(self, roots: Roots, values: NDArray[np.float64], open_: NDArray[np.bool_]) -> Probabilities:
         """[N, A] root probabilities: all on the best penalised value [N, A] among the open actions [N, A]."""
         policies = np.zeros(values.shape)
@@ -430,79 +383,7 @@ class Planner:
     def decide(self, roots: Roots, trees: Sequence[Tree] | None = None) -> list[Decision]:
         """Read the decisions off the roots of searches, with their whole trees where they are to be kept."""
         self._has_searched = True
-        model, tree, pruning, scale = self.model, roots.tree, self.pruning, np.asarray(self.critic.cost_scale)
-        count, actions, constraints = len(tree.states), model.action_count, model.cost_count
-        shape = (count, actions, constraints)
-        raw_visits = tree.action_visits.astype(np.int64)
-        legal = raw_visits != ILLEGAL
-        visits = np.maximum(raw_visits, 0)
-        rewards = np.where(visits > 0, tree.reward_values, 0.0)
-        costs = np.where(visits[:, :, None] > 0, tree.cost_values.reshape(shape), 0.0)
-        kept = legal & (raw_visits != PRUNED)
-        # With fewer simulations than actions, only tried actions have values to compare.
-        tried = kept & (visits > 0)
-        values = rewards - (costs @ roots.multipliers[:, :, None])[:, :, 0]
-        policies = self._policies(roots, values, np.where(tried.any(axis=1, keepdims=True), tried, kept))
-        chosen = np.argmax(policies, axis=1).tolist()
-        for k in np.flatnonzero(policies.max(axis=1) < 1.0).tolist():
-            chosen[k] = draw_action(policies[k], roots.rngs[k])
-        judged = np.where(legal & (pruning is not None), tree.pruned_by, 0)
-        pruned, pruned_by = judged > 0, (judged[:, :, None] >> np.arange(constraints)) & 1 == 1
-        mean, sigma = (array.astype(np.float64).reshape(shape) for array in (tree.critic_mean, tree.critic_sigma))
-        charges, charged = np.where(legal[:, :, None], tree.charges.reshape(shape), 0.0), self.charges_expected_costs
-        nothing_safe, sizes, depths = tree.nothing_safe.tolist(), tree.count.tolist(), tree.peak_depth.tolist()
-        states, budgets, multipliers = tree.states.copy(), roots.budgets.copy(), roots.multipliers.copy()
-        return [
-            Decision(
-                model=model,
-                state=states[k],
-                budget=budgets[k],
-                action=chosen[k],
-                probabilities=policies[k],
-                legal=legal[k],
-                pruned=pruned[k],
-                pruned_by=pruned_by[k],
-                nothing_safe=nothing_safe[k],
-                visits=visits[k],
-                reward_values=rewards[k],
-                cost_values=costs[k],
-                critic_mean=None if pruning is None else mean[k],
-                critic_sigma=None if pruning is None else sigma[k],
-                charges=charges[k] if charged else None,
-                multipliers=multipliers[k],
-                iterations=roots.iterations,
-                seconds=roots.seconds,
-                tree_size=sizes[k],
-                tree_depth=depths[k],
-                pruning=pruning,
-                cost_scale=scale,
-                cost_discounts=self._cost_discounts.copy(),
-                tree=None if trees is None else trees[k],
-            )
-            for k in range(count)
-        ]
-
-
-def next_margin(margin: float, late: float, limit: float) -> float:
-    """How many seconds early the next timed search should end, after one of `limit` that came `late` by so many.
-
-    On a core that others use as well a search may be stopped for milliseconds at any time, its last one included. What
-    was missed is made up for at once, up to a quarter of the limit, and forgotten slowly: half of it after 34 decisions
-    on time.
-    """
-    if late > _CHUNK_SECONDS:
-        return min(margin + late, _LARGEST_MARGIN * limit)
-    return _MARGIN_DECAY * margin
-
-
-def draw_action(policy: Probabilities, rng: Stream) -> int:
-    """An action drawn from the policy; one that is certain takes no draw."""
-    action = int(np.argmax(policy))
-    if policy[action] < 1.0:
-        with np.errstate(over="ignore"):  # unsigned arithmetic is meant to wrap
-            draw = _uniform(rng)
-        action = int(np.searchsorted(np.cumsum(policy), draw * policy.sum(), side="right"))
-    return action
+        return decisions(self, roots, self._policies, trees)
 
 
 def _rows(values: ArrayLike, count: int, name: str) -> NDArray[np.float64]:

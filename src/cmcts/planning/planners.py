@@ -24,9 +24,10 @@ from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
 from cmcts.critic.values import LeafValues
 from cmcts.errors import BudgetWarning, expect, users_stack_level
 from cmcts.model.interface import Model
-from cmcts.planning.decision import Decision, Roots
+from cmcts.planning.decision import Decision
 from cmcts.planning.mixtures import mixture_program, two_action_mixture, worth_their_cost
-from cmcts.planning.planner import Planner, Probabilities
+from cmcts.planning.planner import Planner
+from cmcts.planning.roots import Probabilities, Roots
 from cmcts.random import Stream
 from cmcts.search.kernels import Rules
 from cmcts.search.pruning import PruningSettings

@@ -12,7 +12,8 @@ from cmcts.critic.ensemble import immediate_costs_only
 from cmcts.errors import InvalidInput, expect
 from cmcts.model.interface import Model
 from cmcts.planning.decision import Decision, Handover
-from cmcts.planning.planner import Planner, draw_action
+from cmcts.planning.planner import Planner
+from cmcts.planning.roots import draw_action
 from cmcts.random import Stream
 from cmcts.search.curve_session import CurveSession
 from cmcts.search.lanes import Lanes

@@ -36,8 +36,9 @@ from cmcts.planning.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
 from cmcts.report.tables import Record, read_rows, write_rows, write_table
 from cmcts.reproduction.units import Cell, Training, Tuning, Work, search_settings
 from cmcts.tasks.registry import make
-from cmcts.training.loop import Reporter, train
+from cmcts.training.loop import train
 from cmcts.training.multipliers import Measurement, MultiplierSettings, next_multipliers
+from cmcts.training.reporting import Reporter
 from cmcts.training.run_folder import RunFolder
 from cmcts.training.settings import run_config, settings_from_config
 from cmcts.version import __version__

@@ -2,27 +2,34 @@
 
 settings.py     all that a training depends on besides the task
 paper.py        the paper's own settings
+run_folder.py   a training that can be killed at any moment and resumed
+reporting.py    who hears of its progress
 loop.py         gather, fit, evaluate, until it is feasible and as good as it gets
+stages.py       what the stages of a training share, and that each is done once
+gathering.py    data for the critics: walks and planned episodes
 multipliers.py  the search for lambda while data is gathered
 exploration.py  how widely the search explores
+critics.py      one critic a round: fitted, read again, and how far it can be trusted
 dataset.py      from transitions to what the learner sees
 learning.py     temporal differences for the ensemble
 fitting.py      a fit as a unit of work, for executors
+judging.py      what each critic does in the training world
+selection.py    which critic is kept
+bundling.py     what a training leaves: the critic, a frontier and all they need
 values.py       regression for the values at the leaves of priced searches
 surrogate.py    a slow world, learnt from its own steps
-selection.py    which critic is kept
-run_folder.py   a training that can be killed at any moment and resumed
 """
 
 from typing import TYPE_CHECKING, Any
 
+from cmcts.random import stage_seed
 from cmcts.training.paper import paper_settings
+from cmcts.training.reporting import Reporter, Silence
 from cmcts.training.run_folder import RunFolder
 from cmcts.training.settings import CriticSettings, TrainingSettings, run_config
 
 if TYPE_CHECKING:
-    from cmcts.random import stage_seed
-    from cmcts.training.loop import Outcome, Reporter, Silence, train
+    from cmcts.training.loop import Outcome, train
 
 __all__ = [
     "CriticSettings",
@@ -37,7 +44,7 @@ __all__ = [
     "train",
 ]
 
-_WITH_JAX = ("Outcome", "Reporter", "Silence", "stage_seed", "train")
+_WITH_JAX = ("Outcome", "train")
 
 
 def __getattr__(name: str) -> Any:
