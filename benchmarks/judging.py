@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cmcts.evaluation.blocks import episodes_on
-from cmcts.evaluation.tabulated import exact_values
+from cmcts.evaluation.tabulated import judged
 from cmcts.exact.finite import FiniteCMDP
-from cmcts.exact.solver import Values
-from cmcts.executors import Executor, Here, Work
+from cmcts.executors import Executor
 from cmcts.frontier import MixedPolicy
-from cmcts.planning.planner import Planner
 from cmcts.tasks.task import Task
+
+PRECISION = 0.001
+SMALL = 0.1  # of the budget: what costs less need not be known better
+SEED = 9  # which no training plans with
 
 
 @dataclass(frozen=True)
 class Judge:
-    """How columns are judged: decisions over so many seeds a state, and episodes of those that mind what is left."""
+    """How columns are judged: by decisions in every state, until they are known to a thousandth or so many plans are
+    made in a state on average, and by episodes if they mind what is left of the budget."""
 
     cmdp: FiniteCMDP
     seeds: int
@@ -30,7 +32,7 @@ class Judge:
     executor: Executor | None = None
 
     def figures(self, policy: MixedPolicy, task: Task, world: Callable[..., Any]) -> NDArray[np.float64]:
-        """[2, 1 + M] the reward and costs of a mixture, and their standard errors; what is tabulated has none."""
+        """[2, 1 + M] the reward and costs of a mixture, and their standard errors."""
         rows = [self._column(policy, k, task, world) for k in range(len(policy.columns))]
         means, errors = np.array(rows).transpose(1, 0, 2)
         return np.stack([policy.weights @ means, np.sqrt(policy.weights**2 @ errors**2)])
@@ -38,14 +40,16 @@ class Judge:
     def _column(self, policy: MixedPolicy, k: int, task: Task, world: Callable[..., Any]) -> NDArray[np.float64]:
         column, planner = policy.columns[k].settings, policy.planners[k]
         if column.guard == "none":
-            work = Work(partial(_values, planner, self.cmdp), f"decisions of {planner.model.name}, seeds")
-            ((_, values),) = (self.executor or Here()).run(work, [self.seeds])
-            means = np.array([values.reward, *values.costs])
-            return np.stack([means, np.zeros_like(means)])
+            found = judged(
+                planner,
+                self.cmdp,
+                precision=PRECISION,
+                units=np.concatenate([[0.0], SMALL * policy.budget]),
+                plans=self.seeds * self.cmdp.state_count,
+                seed=SEED,
+                executor=self.executor,
+            )
+            return np.stack([found.means, found.errors])
         done, _ = episodes_on(self.executor, planner, world, column.budget, episodes=self.episodes, seed=1)
         played = np.column_stack([done.rewards, done.costs])
         return np.stack([played.mean(axis=0), played.std(axis=0, ddof=1) / np.sqrt(len(played))])
-
-
-def _values(planner: Planner, cmdp: FiniteCMDP, seeds: int) -> Values:
-    return exact_values(planner, cmdp, seeds=seeds, seed=9)

@@ -2,8 +2,8 @@
 
 Every problem is solved exactly, then played by CC-MCP (2^15 iterations a decision), by C-MCTS (2^10) with a critic
 trained by the normal recipe, and by the frontier of that training. Columns of a frontier that decide by the state alone
-are judged without noise: their decisions in every state, over --seeds seeds, are evaluated exactly. Regret is what a
-planner's mean reward lacks of the constrained optimum, as a share of what the budget buys: the optimum at this budget
+are judged without episodes: by their decisions in every state, over at most --seeds plans each on average. Regret is
+what a planner's mean reward lacks of the constrained optimum, as a share of what the budget buys: the optimum there
 minus the optimum at the budget of the most frugal policy. Violation is the mean cost above the budget, as a share of
 the budget; of several constraints, the largest. Problems have eight states, three actions and one constraint, unless
 --shape says otherwise. Results go to a file of JSON lines, and a second call goes on where the first one stopped.
@@ -47,7 +47,9 @@ def main() -> None:
     parser.add_argument(
         "--planners", nargs="+", choices=("cc-mcp", "cmcts", "frontier"), default=["cc-mcp", "cmcts", "frontier"]
     )
-    parser.add_argument("--seeds", type=int, default=100, help="searches a state, to tabulate a column's decisions")
+    parser.add_argument(
+        "--seeds", type=int, default=1000, help="plans a state, on average, to tabulate a column's decisions"
+    )
     parser.add_argument("--threads", type=int)
     parser.add_argument("--folder", type=Path, default=Path("runs/regret"))
     parser.add_argument("--ray", metavar="local|auto|ADDRESS", help="on a Ray cluster, all problems side by side")
