@@ -5,7 +5,8 @@
 
 Columns are judged in the training world, by their decisions in every state, over at most --seeds plans a state on
 average that no training has made; those with a guard, which mind what is left of the budget, by --episodes episodes.
-With --world real, in the real world. "Bought" is the reward as a share of what the budget buys: the optimum there minus that at the least budget.
+With --world real, in the real world. "Bought" is the reward as a share of what the budget buys: the optimum there minus
+that at the least budget.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ class Shot(NamedTuple):
 
 SHOTS = {
     "explorer": Shot("rocksample", "step=2", height=1180),
-    "explorer_gridworld": Shot("gridworld", "step=2", "tr[data-row-action='0']", height=760),
-    "explorer_critic": Shot("gridworld", "step=2&view=critic", height=940),
+    "explorer_gridworld": Shot("gridworld", "step=3", "tr[data-row-action='0']", height=760),
+    "explorer_critic": Shot("gridworld", "step=3&view=critic", height=940),
     "explorer_rocksample": Shot("rocksample", "step=1", "tr[data-row-action='9']", height=840),
     "explorer_frontier": Shot("rocksample", "view=frontier", ".frontier-dot:nth-of-type(2)", height=920),
     "explorer_tree": Shot("rocksample", "step=2", ".tree .row.refused", height=1000, scheme="dark"),
