@@ -36,7 +36,7 @@ from cmcts.critic.values import to_arrays as values_to_arrays
 from cmcts.critic.weights import Layers
 from cmcts.devices import Device
 from cmcts.executors import Executor
-from cmcts.frontier.candidates import MIXED_IN, Candidate, Candidates, difference
+from cmcts.frontier.candidates import MIXED_IN, WORTH, Candidate, Candidates, difference
 from cmcts.frontier.confirming import confirmed
 from cmcts.frontier.ladder import between, close, distinct, ladder, lifted
 from cmcts.frontier.lessons import joined
@@ -238,10 +238,11 @@ class _Course:
         self.search = search
         for column in self.priced_for(near):
             self.add(self.priced(np.array(column.prices)))
-        self.bisect(near)
-        if [value(budget) for budget in near] == before:
+        worth = WORTH * self.candidates.rise
+        if not any(value(budget) > was + worth for budget, was in zip(near, before, strict=True)):
             self.search = last
             return False
+        self.bisect(near)
         return True
 
     def priced_for(self, budgets: list[Floats]) -> list[ColumnSettings]:
