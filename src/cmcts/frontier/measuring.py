@@ -47,6 +47,7 @@ STATES = 2500  # a world of more is not listed
 PLANS, PLANS_A_STATE = 4000, 4  # of a table, at most: so many in all, or in each state, whichever is more
 PRECISION = 0.002  # of reward and costs: a table of fewer plans will do if they are known so well
 SMALL = 0.1  # of the budget: what a column costs below that need not be known better
+FEW = 2  # episodes, where none are needed: the least that a sample has
 DISBELIEF = 6.0  # standard errors between episodes and what the world's model says of them
 
 
@@ -131,8 +132,8 @@ class Measurements:
         return self._measured("confirm", k, column, block * episodes, episodes)
 
     def teach(self, k: int, column: ColumnSettings, round_: int) -> Sample:
-        """Play a column for what leaf values learn from it, anew in every round."""
-        episodes = self.settings.screening_episodes
+        """Play a column for what leaf values learn from it, anew in every round; hardly, where its table teaches."""
+        episodes = FEW if self.exact else self.settings.screening_episodes
         return self._measured("values", k, column, round_ * episodes, episodes)
 
     def _choosing(self, k: int) -> int:
@@ -159,7 +160,7 @@ class Measurements:
             if listed is not None and phase == "choose":  # more episodes by the decisions that are known
                 player = TabularPolicy.playing(listed, self._tables[k], self.task.model)
             elif listed is not None:
-                found = self._judged(planner, listed, k, stage_seed(self.seed, TABULATE, *purpose, first))
+                found = self._judged(phase, planner, listed, k, stage_seed(self.seed, TABULATE, *purpose, first))
                 player = TabularPolicy.playing(listed, found.policy, self.task.model)
                 # As with episodes: what none of the plans ever led to counts as never, not as nearly never.
                 errors = np.where(found.means == 0.0, 0.0, found.errors)
@@ -203,9 +204,9 @@ class Measurements:
             self._lessons[about] = Lessons(arrays["inputs"], arrays["targets"])
         return Sample(arrays["rewards"], arrays["costs"], arrays.get("known"))
 
-    def _judged(self, planner: Planner, listed: FiniteCMDP, k: int, seed: int) -> Judged:
-        """A planner's decisions in every state."""
-        plans = max(PLANS, PLANS_A_STATE * listed.state_count)
+    def _judged(self, phase: str, planner: Planner, listed: FiniteCMDP, k: int, seed: int) -> Judged:
+        """A planner's decisions in every state; where they only teach, half as many plans will do."""
+        plans = max(PLANS, PLANS_A_STATE * listed.state_count) // (2 if phase == "values" else 1)
         self.recorder.begin("tabulate", plans, column=k, states=listed.state_count)
         return judged(
             planner,
