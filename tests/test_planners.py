@@ -490,7 +490,7 @@ def test_a_rollout_that_leads_nowhere_is_named(rollout):
         ({"rollouts": 0}, "expected rollouts to be an integer >= 1, got 0"),
         ({"cost_samples": 1.5}, "expected cost_samples to be an integer >= 1, got 1.5"),
         ({"max_nodes": -1}, "expected max_nodes to be an integer >= 1, got -1"),
-        ({"rollout": "random"}, 'expected rollout to be "directed" or "uniform", got \'random\''),
+        ({"rollout": "random"}, 'expected rollout to be "directed", "uniform" or "priced", got \'random\''),
         ({"widening_factor": -0.5}, "expected widening_factor >= 0, got -0.5"),
         ({"widening_power": 0.0}, "expected widening_power in (0, 1], got 0.0"),
     ],

@@ -70,7 +70,7 @@ def code_digests(model: Model) -> dict[str, str]:
     A function whose text is not to be had, because it was typed into a shell, has none.
     """
     digests = {}
-    for name in KERNEL_FUNCTIONS:
+    for name in (*KERNEL_FUNCTIONS, *(("at_prices",) if model.at_prices else ())):
         texts: list[str] = []
         if _collect(python_function(getattr(model, name)), texts, set()):
             digests[name] = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:20]

@@ -8,8 +8,8 @@
                   fitted to what the columns so far earn and pay, and again to that of searches that read them at their
                   leaves; whichever of rollouts and values leaves more at these prices judges the leaves from here on
     bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
-    search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays; then
-                  exploring less, or more
+    search more   at the prices of budgets near the task's own: with rollouts that know the price, where the model has
+                  them; else with more simulations a decision, while that pays, and exploring less, or more
     guards anew   the critic at the task's budget, with and without the price that suits; at every budget of the ladder
                   where the planning model is not known to be right
     until no new column improves the curve, or there are enough
@@ -57,6 +57,7 @@ PRICE_FACTOR = 4.0
 PRICES_OFF_MODEL, NEXT_PRICE = (1.0, 0.75, 0.5, 0.25, 1.5), 1.15
 VALUE_ROUNDS = 5  # of learning what searches are worth that read what was learned before, at most
 WIDTHS, WIDTH_STEPS = (0.5, 2.0), 2  # factors of the exploration, and how often each may be applied
+PRICED_FACTOR, PRICED_WIDTH = 12, 0.5  # of simulations, and of the exploration, where rollouts know the price
 NEAR = (0.5, 1.0, 2.0)  # of the task's budget: where the curve is to be best
 
 # Inputs [T, F + M], targets [T, 1 + M], gradient steps, a seed, and who hears of progress; to layers and a loss.
@@ -130,8 +131,9 @@ class _Course:
         steps = (self.add_guards, self.add_prices)
         for step in reversed(steps) if self.task.model_is_exact else steps:
             step()
-        self.search_more()
-        self.explore_otherwise()
+        if self.task.model_is_exact and not self.roll_out_priced():
+            self.search_more()
+            self.explore_otherwise()
         if self.guard is not None:
             # Where the planning model is wrong, only the critic knows, and what suits one budget need not suit another.
             for budget in [self.budget] if self.task.model_is_exact else self.candidates.ladder:
@@ -209,21 +211,32 @@ class _Course:
             for price in prices:
                 self.add(self.priced(price))
 
-    def search_more(self) -> None:
-        """Use more simulations a decision for budgets near the task's own, while some budget of these then does better.
+    def roll_out_priced(self) -> bool:
+        """Roll out at the price, where the model has a policy for that; whether it pays.
 
-        Not where the planning model may be wrong: more search finds more of what is not there.
+        Rollouts that spend where that pays see what a leaf is worth, and return now this and now that, by what their
+        measurements say: they take many more simulations to tell actions apart, and less exploration.
         """
-        for factor in self.settings.search_factors[1:] if self.task.model_is_exact else ():
+        if self.task.model.at_prices is None or self.reads_values:
+            return False
+        search = replace(self.search, rollout="priced", iterations=PRICED_FACTOR * self.task.search.iterations)
+        return self.pays(_exploring(search, PRICED_WIDTH))
+
+    # More search, or another width, is tried where the planning model is right alone: else more search finds more of
+    # what is not there.
+
+    def search_more(self) -> None:
+        """Use more simulations a decision for budgets near the task's own, while some of these then do better."""
+        for factor in self.settings.search_factors[1:]:
             if not self.pays(replace(self.search, iterations=factor * self.task.search.iterations)):
                 return
 
     def explore_otherwise(self) -> None:
         """Explore half as much at the same prices, or twice as much, and go on that way while it pays.
 
-        One width suits most problems well and few best. Not where the planning model may be wrong, as above.
+        One width suits most problems well and few best.
         """
-        for factor in WIDTHS if self.task.model_is_exact else ():
+        for factor in WIDTHS:
             steps = 0
             while steps < WIDTH_STEPS and self.pays(_exploring(self.search, factor)):
                 steps += 1

@@ -43,6 +43,7 @@ Floats = NDArray[np.float64]
 # What a seed is for; training's own purposes have smaller numbers.
 CHOOSE, CONFIRM, VALUES, TABULATE = 11, 12, 13, 14
 CHOOSING_STEPS, CONFIRMING_STEPS = 20_000, 10_000  # of a column, or a block of its episodes: long ones are fewer
+THOROUGH = 4  # times the task's own simulations: a step of a longer search counts as several
 STATES = 2500  # a world of more is not listed
 PLANS, PLANS_A_STATE = 4000, 4  # of a table, at most: so many in all, or in each state, whichever is more
 PRECISION = 0.002  # of reward and costs: a table of fewer plans will do if they are known so well
@@ -90,7 +91,7 @@ class Measurements:
     def __post_init__(self) -> None:
         self._lessons: dict[str, Lessons] = {}
         self.price_units = tuple((self.task.search.reward_scale / self.cost_scale).tolist())
-        self._lengths: dict[int, float] = {}  # steps an episode, of each column
+        self._lengths: dict[int, float] = {}  # steps an episode, of each column, more if they take long
         self._tables: dict[int, Floats] = {}  # [P] decisions of each column, where they are tabulated
         self._listed = _listed(self.task)
         self.budget = np.asarray(self.task.budget)
@@ -140,7 +141,7 @@ class Measurements:
         return self._affordable(k, self.settings.choosing_episodes, CHOOSING_STEPS)
 
     def _affordable(self, k: int, episodes: int, steps: int) -> int:
-        """Fewer episodes of a column whose episodes are long, though not fewer than screen it: so many steps of it."""
+        """Fewer episodes of a column whose episodes take long, though not fewer than screen it: so many steps of it."""
         least = min(episodes, self.settings.screening_episodes)
         return max(least, min(episodes, round(steps / self._lengths[k])))
 
@@ -195,7 +196,8 @@ class Measurements:
         record = self.recorder.stage(f"column {k} {phase}{more}", compute)
         arrays = self.recorder.load(file)
         if phase == "screen":
-            self._lengths[k] = record["decisions"] / record["episodes"]
+            thorough = column.search.iterations / (THOROUGH * self.task.search.iterations)
+            self._lengths[k] = record["decisions"] / record["episodes"] * max(1.0, thorough)
             if listed is not None:
                 self._tables[k] = arrays["table"]
         if "inputs" in arrays:

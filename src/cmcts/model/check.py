@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,7 +83,25 @@ def _check(model: Any, states: int, seed: int, *, thorough: bool) -> Examination
         checker.walk(states, claims=thorough)
     if complete and thorough:
         checker.check_compiles()
-    return Examination(list(checker.faults.values()), checker.notes())
+    faults = list(checker.faults.values())
+    if thorough and not faults and getattr(model, "at_prices", None) is not None:
+        faults = _faults_at_prices(model, states, seed)
+    return Examination(faults, checker.notes())
+
+
+def _faults_at_prices(model: Model, states: int, seed: int) -> list[str]:
+    """What is wrong with the model at a price of 1 for every cost, of which its rollout policy alone may be another."""
+    try:
+        priced = model.at_prices(model, np.ones(model.cost_count), 0.95) if model.at_prices else model
+    except Exception as error:
+        return [f"at_prices: raised {type(error).__name__}: {error}"]
+    if not isinstance(priced, Model):
+        return [f"at_prices: expected a Model, got {priced!r}"]
+    for name in SIZES:
+        if getattr(priced, name) != getattr(model, name):
+            return [f"at_prices: expected {name} {getattr(model, name)} as before, got {getattr(priced, name)}"]
+    alone = replace(priced, at_prices=None)
+    return [f"at_prices: {fault}" for fault in _check(alone, states, seed, thorough=True).faults]
 
 
 def _restore_fault(model: Any, seed: int) -> str:

@@ -13,6 +13,9 @@ and must draw all randomness from `rng` (see `cmcts.random`):
         write a start state drawn from mu
     rollout_action(params, state, rng) -> action            (optional)
         a quick guess at a good legal action; rollouts are uniform without it
+    at_prices(model, prices, discount) -> model             (optional)
+        the model with a rollout policy that knows what a unit of each cost takes from the reward, for searches with
+        `rollout="priced"`: it may spend where that pays
     expected_costs(params, state, action, out)              (optional)
         write E[C(s, a)]; sampled from `step` without it
     outcomes(params, state, action) -> (probabilities, next_states, rewards, costs, terminals)   (optional)
@@ -108,6 +111,7 @@ class Model:
     expected_costs: Function = no_expected_costs
     outcomes: Function | None = None
     starts: Function | None = None
+    at_prices: Function | None = None
     state_fault: Function | None = None  # (params, state) -> what is wrong with a state, or ""
     action_names: tuple[str, ...] = ()
     cost_names: tuple[str, ...] = ()
@@ -248,6 +252,16 @@ class Model:
     def has_rollout_action(self) -> bool:
         """Whether the model brings a rollout policy of its own."""
         return self.rollout_action is not no_rollout_action
+
+    def rolling_out_at(self, prices: NDArray[np.float64], discount: float) -> Model:
+        """This model with a rollout policy that knows these prices [M]; refuses where nobody wrote one."""
+        if self.at_prices is None:
+            raise InvalidInput(
+                f'expected rollout "directed" or "uniform" for model {self.name!r}, which has no function at_prices, '
+                'got "priced"'
+            )
+        priced: Model = self.at_prices(self, prices, discount)
+        return priced
 
     @property
     def has_expected_costs(self) -> bool:

@@ -163,6 +163,13 @@ class _WithoutTime:
 _VIEWS: weakref.WeakKeyDictionary[Any, _WithoutTime] = weakref.WeakKeyDictionary()  # each lives as long as its holder
 
 
+def _at_prices(inner: Function) -> Function:
+    def at_prices(model: Model, prices: NDArray[np.float64], discount: float) -> Model:
+        return with_time(inner(without_time(model), prices, discount), model.params.steps)
+
+    return at_prices
+
+
 def _hold(inner: Function) -> Function:
     def hold(holder: Any) -> None:
         _VIEWS[holder] = _WithoutTime(holder)
@@ -183,4 +190,4 @@ def _uncompiled(make: Function, function: Function) -> Function:
 
 
 _ALWAYS = {"step": _step, "legal_actions": _legal_actions, "features": _features, "start": _start}
-_OPTIONAL = {"outcomes": _outcomes, "starts": _starts, "hold": _hold}
+_OPTIONAL = {"outcomes": _outcomes, "starts": _starts, "at_prices": _at_prices, "hold": _hold}

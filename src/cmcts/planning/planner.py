@@ -52,6 +52,7 @@ class Planner:
     critic: SafetyCritic = _fixed("critic", "What judges actions, where there is pruning.")
     pruning: PruningSettings | None = _fixed("pruning", "What counts as unsafe; None for planners that prune nothing.")
     values: LeafValues | None = _fixed("values", "What judges leaves before rollouts do; None where rollouts alone do.")
+    keeps_prices = False  # the multipliers are the planner's from its making, so that its model may know them
 
     def __init__(
         self,
@@ -64,6 +65,11 @@ class Planner:
     ) -> None:
         self._model = model
         self._search = search or SearchSettings()
+        if self._search.rollout == "priced" and not self.keeps_prices:
+            raise InvalidInput(
+                f'expected rollout "directed" or "uniform" for {type(self).__name__}, whose multipliers move, got '
+                '"priced"'
+            )
         self._critic = critic or immediate_costs_only(model)
         self._pruning = pruning
         self._critic.validate_for(model)

@@ -37,8 +37,11 @@ from cmcts.search.settings import SearchSettings
 class PenalizedMCTS(Planner):
     """MCTS on the penalised reward r - lambda c, with lambda fixed (Definition 2 of the paper).
 
-    With `values`, leaves are judged by what was learned of reward and costs to go, instead of by rollouts.
+    With `values`, leaves are judged by what was learned of reward and costs to go, instead of by rollouts. With
+    `rollout="priced"`, rollouts follow the policy that the model has for these multipliers.
     """
+
+    keeps_prices = True
 
     def __init__(
         self,
@@ -50,8 +53,11 @@ class PenalizedMCTS(Planner):
         pruning: PruningSettings | None = None,
         values: LeafValues | None = None,
     ) -> None:
+        prices = model.validate_costs(multiplier, "multiplier")
+        if search is not None and search.rollout == "priced":
+            model = model.rolling_out_at(prices, search.discount)
         super().__init__(model, search, critic=critic, pruning=pruning, values=values)
-        self._multipliers = model.validate_costs(multiplier, "multiplier")
+        self._multipliers = prices
 
     @property
     def minds_budget(self) -> bool:

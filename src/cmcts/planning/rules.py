@@ -24,7 +24,7 @@ def rules_for(
         exploration=float(search.relative_exploration if width is None else width * search.reward_scale),
         relative_exploration=width is None,
         horizon=search.steps_ahead(model.cost_count),
-        own_rollout=search.rollout == "directed" and model.has_rollout_action,
+        own_rollout=search.rollout != "uniform" and model.has_rollout_action,
         thrifty_rollout=search.thrifty_rollouts or guarded,
         guarded_rollout=guarded,
         rollouts=search.rollouts,

@@ -39,8 +39,9 @@ class SearchSettings:
     horizon: int | None = None
     """Tree and rollout together go at most this deep; None: until what lies ahead counts less than a thousandth, which
     is 135 steps at a discount of 0.95, and at most 1000."""
-    rollout: Literal["directed", "uniform"] = "directed"
-    """Follow the model's own rollout policy if it has one, or play legal actions at random."""
+    rollout: Literal["directed", "uniform", "priced"] = "directed"
+    """Follow the model's own rollout policy if it has one, or play legal actions at random, or follow the policy that
+    the model has for the planner's prices (Model.at_prices; planners with fixed multipliers alone)."""
     thrifty_rollouts: bool = False
     """Rollouts refuse a step whose expected cost exceeds what is left of the budget."""
     guarded_rollouts: bool = False
@@ -75,7 +76,8 @@ class SearchSettings:
             value = getattr(self, name)
             sound = (isinstance(value, int) and value >= 1) or (name == "horizon" and value is None)
             expect(sound, f"{name} to be an integer >= 1", value)
-        expect(self.rollout in ("directed", "uniform"), 'rollout to be "directed" or "uniform"', self.rollout)
+        known = ("directed", "uniform", "priced")
+        expect(self.rollout in known, 'rollout to be "directed", "uniform" or "priced"', self.rollout)
         expect(self.widening_factor >= 0, "widening_factor >= 0", self.widening_factor)
         expect(0 < self.widening_power <= 1, "widening_power in (0, 1]", self.widening_power)
 

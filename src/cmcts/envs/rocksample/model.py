@@ -23,6 +23,7 @@ Here are the rules and the planning model; the world, with its hidden values, is
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -236,6 +237,56 @@ def state_fault(params: RockSampleParams, state: NDArray[np.float64]) -> str:
     return ""
 
 
+class PricedParams(NamedTuple):
+    """A map, its sensor, and what a reading takes from the reward."""
+
+    n: int
+    rocks: NDArray[np.int64]  # [m, 2]
+    rock_at: NDArray[np.int64]  # [n * n]
+    accuracy: NDArray[np.float64]  # [n * n, m]
+    start_y: int
+    price: float  # of a reading
+    decay: NDArray[np.float64]  # [2n] discount^t
+    exits: NDArray[np.float64]  # [m] what driving straight out is worth, one step after a rock was reached
+
+
+@kernel
+def priced_rollout_action(params, state, rng):
+    """To the rock that gains most a step, by reading it on the spot if that is worth its price; east if none gains.
+
+    Reading rock i there and sampling it if it is good is worth 10 gamma p - lambda, sampling it at once 10 (2p - 1).
+    The detour to it delays the exit.
+    """
+    x, y = int(state[0]), int(state[1])
+    straight = 10.0 * params.decay[params.n - 1 - x]
+    most, steps, target, reads = 0.0, 1.0, -1, False
+    for i in range(state.shape[0] - 2):
+        p = state[2 + i]
+        sampled, read = 20.0 * p - 10.0, 10.0 * params.decay[1] * p - params.price
+        worth = max(sampled, read)
+        if p >= 0.0 and worth > 0.0:
+            distance = abs(params.rocks[i, 0] - x) + abs(params.rocks[i, 1] - y)
+            gain = params.decay[distance] * (worth + params.exits[i]) - straight
+            if gain * steps > most * (distance + 1.0):
+                most, steps, target, reads = gain, distance + 1.0, i, read > sampled
+    if target < 0 or params.rocks[target, 0] > x:
+        return EAST
+    if params.rocks[target, 0] < x:
+        return WEST
+    if params.rocks[target, 1] != y:
+        return NORTH if params.rocks[target, 1] > y else SOUTH
+    return SENSE + target if reads else SAMPLE
+
+
+def at_prices(model: Model, prices: NDArray[np.float64], discount: float) -> Model:
+    """The same model with rollouts that read rocks where that is worth the price of a reading."""
+    params: RockSampleParams = model.params
+    decay = discount ** np.arange(2.0 * params.n)
+    exits = 10.0 * decay[params.n - params.rocks[:, 0]]
+    priced = PricedParams(*params, price=float(prices[0]), decay=decay, exits=exits)
+    return replace(model, params=priced, rollout_action=priced_rollout_action, at_prices=None)
+
+
 def rocksample_model(n: int, m: int, d0: float = 20.0, layout_seed: int = 0) -> Model:
     """The planning model of RockSample(n, m), on beliefs."""
     return Model(
@@ -249,6 +300,7 @@ def rocksample_model(n: int, m: int, d0: float = 20.0, layout_seed: int = 0) -> 
         expected_costs=expected_costs,
         outcomes=outcomes,
         starts=starts,
+        at_prices=at_prices,
         state_fault=state_fault,
         state_size=2 + m,
         action_count=SENSE + m,
