@@ -74,11 +74,15 @@ def test_a_flipped_bit_in_history_or_configuration_is_found(run):
 
 
 def test_a_run_of_before_digests_still_loads(run):
-    history = run.path / HISTORY
+    history, config = run.path / HISTORY, run.path / CONFIG
     record = json.loads(history.read_text())
     del record["files"], record["check"]
     history.write_text(json.dumps(record) + "\n")
+    config.write_text(json.dumps({"task": "t", "library": "0.1.0"}))
     assert len(RunFolder.open(run.path).load("data/one.safetensors")["numbers"]) == 4
+    config.write_text(json.dumps({"task": "t", "library": "0.2.0"}))
+    with pytest.raises(InvalidInput, match=r"config\.json is damaged: it has no 'check'"):
+        RunFolder.open(run.path)
 
 
 def test_links_inside_a_run_are_not_followed(run, tmp_path):

@@ -51,9 +51,13 @@ def sealed(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "check": _digest(values)}
 
 
-def unsealed(values: Any, name: str) -> Any:
-    """What was sealed, if it is still what it was; what was never sealed is taken as it is."""
+def unsealed(values: Any, name: str, *, always: bool = False) -> Any:
+    """What was sealed, if it is still what it was; what was never sealed is taken as it is, unless it `always` is."""
     if not isinstance(values, dict) or "check" not in values:
+        if always:
+            raise InvalidInput(
+                f"{name} is damaged: it has no 'check', by which it would be known to be what was written"
+            )
         return values
     content = {key: value for key, value in values.items() if key != "check"}
     if values["check"] != _digest(content):

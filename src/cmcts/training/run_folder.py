@@ -29,6 +29,7 @@ from cmcts.files import is_part, read_plain, remove_parts, write_atomically
 
 CONFIG, HISTORY, LOCK = "config.json", "history.jsonl", "lock"
 MAX_CONFIG_BYTES, MAX_ARRAY_BYTES = 1 << 20, 1 << 32
+UNSEALED = "0.1."  # releases that wrote no digests; of anything newer, a missing one is damage
 
 
 class RunFolder:
@@ -59,7 +60,8 @@ class RunFolder:
         """Open a run that was begun before; a line that was being written when it was killed is dropped."""
         try:
             raw = json_settings.parse(read_plain(path / CONFIG, MAX_CONFIG_BYTES))
-            config = json_settings.unsealed(raw, CONFIG)
+            sealed = not isinstance(raw, dict) or not str(raw.get("library", "")).startswith(UNSEALED)
+            config = json_settings.unsealed(raw, CONFIG, always=sealed)
         except InvalidInput as error:
             raise InvalidInput(f"expected a run folder with a {CONFIG}, got {path} ({error})") from None
         history_path = path / HISTORY
@@ -69,7 +71,7 @@ class RunFolder:
             if not line:
                 continue
             try:
-                record = json_settings.unsealed(json_settings.parse(line), HISTORY)
+                record = json_settings.unsealed(json_settings.parse(line), HISTORY, always=sealed)
                 expect(isinstance(record, dict) and "stage" in record, "the record of a stage", record)
                 history.append(record)
             except InvalidInput:
