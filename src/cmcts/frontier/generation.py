@@ -7,9 +7,11 @@
     values        where states can be listed, or the model has no rollout policy of its own: reward and costs to go,
                   fitted to what the columns so far earn and pay, and again to that of searches that read them at their
                   leaves; whichever of rollouts and values leaves more at these prices judges the leaves from here on
-    bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
-    search more   at the prices of budgets near the task's own: with rollouts that know the price, where the model has
-                  them; else with more simulations a decision, while that pays, and exploring less, or more
+    rollouts      that know the price, where the model has them and values do not judge leaves: the same comparison
+    bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried;
+                  with values, higher prices than these
+    search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays; then
+                  exploring less, or more
     guards anew   the critic at the task's budget, with and without the price that suits; at every budget of the ladder
                   where the planning model is not known to be right
     until no new column improves the curve, or there are enough
@@ -52,12 +54,13 @@ Floats = NDArray[np.float64]
 SAME_PRICE = 1.1  # prices closer than this, as a ratio, are not told apart
 PRICE_RISES = 6  # by PRICE_FACTOR each, to find the frugal end
 PRICE_FACTOR = 4.0
+SAVING_RISES = 2  # once more, by what reads leaf values
 # A model that misjudges costs wants another price than the world's: some multiples of that, and what lies next to those
 # that were found useful.
 PRICES_OFF_MODEL, NEXT_PRICE = (1.0, 0.75, 0.5, 0.25, 1.5), 1.15
 VALUE_ROUNDS = 5  # of learning what searches are worth that read what was learned before, at most
 WIDTHS, WIDTH_STEPS = (0.5, 2.0), 2  # factors of the exploration, and how often each may be applied
-PRICED_FACTOR, PRICED_WIDTH = 12, 0.5  # of simulations, and of the exploration, where rollouts know the price
+PRICED_FACTOR, PRICED_WIDTH = 3, 0.5  # of simulations, and of the exploration, where rollouts know the price
 NEAR = (0.5, 1.0, 2.0)  # of the task's budget: where the curve is to be best
 
 # Inputs [T, F + M], targets [T, 1 + M], gradient steps, a seed, and who hears of progress; to layers and a loss.
@@ -131,9 +134,10 @@ class _Course:
         steps = (self.add_guards, self.add_prices)
         for step in reversed(steps) if self.task.model_is_exact else steps:
             step()
-        if self.task.model_is_exact and not self.roll_out_priced():
+        if self.task.model_is_exact:
             self.search_more()
-            self.explore_otherwise()
+            if self.search.rollout != "priced":
+                self.explore_otherwise()
         if self.guard is not None:
             # Where the planning model is wrong, only the critic knows, and what suits one budget need not suit another.
             for budget in [self.budget] if self.task.model_is_exact else self.candidates.ladder:
@@ -158,7 +162,11 @@ class _Course:
             self.add(self.priced(price))
         if self.fit_values is not None and sum(len(part.inputs) for part in self.measurements.lessons) > 0:
             self.learn_values(self.fit_values)
+        if self.task.model.at_prices is not None and not self.reads_values:
+            self.roll_out_priced()
         self.bisect(self.candidates.ladder)
+        if self.reads_values:
+            self.save_more()
 
     @property
     def room(self) -> bool:
@@ -211,24 +219,52 @@ class _Course:
             for price in prices:
                 self.add(self.priced(price))
 
-    def roll_out_priced(self) -> bool:
-        """Roll out at the price, where the model has a policy for that; whether it pays.
+    def roll_out_priced(self) -> None:
+        """Roll out at the price from here on, if that leaves more than the rollout policy that knows none.
 
         Rollouts that spend where that pays see what a leaf is worth, and return now this and now that, by what their
-        measurements say: they take many more simulations to tell actions apart, and less exploration.
+        spending brings: they take more simulations to tell actions apart, and less exploration.
         """
-        if self.task.model.at_prices is None or self.reads_values:
-            return False
-        search = replace(self.search, rollout="priced", iterations=PRICED_FACTOR * self.task.search.iterations)
-        return self.pays(_exploring(search, PRICED_WIDTH))
+        rolled_out, before = self.without_guard(), self.search
+        longer = replace(before, rollout="priced", iterations=PRICED_FACTOR * before.iterations)
+        self.search = _exploring(longer, PRICED_WIDTH)
+        if not self.leaves_more(rolled_out):
+            self.search = before
+
+    def without_guard(self) -> list[Candidate]:
+        """The columns so far that no guard prunes."""
+        return [trial for trial in self.candidates.tried if trial.settings.guard == "none"]
+
+    def leaves_more(self, earlier: list[Candidate]) -> bool:
+        """Whether columns as they are made now earn more than earlier ones at the same prices, after paying these."""
+        gained = 0.0
+        for trial in earlier:
+            price = np.array(trial.settings.prices)
+            if (now := self.add(self.priced(price))) is not None:
+                gained += difference([(1.0, now.sample), (-1.0, trial.sample)], price)[0]
+        return gained > 0
 
     # More search, or another width, is tried where the planning model is right alone: else more search finds more of
     # what is not there.
 
+    def save_more(self) -> None:
+        """Raise the price while costs fall: what reads values wastes less on being frugal than what found the prices.
+
+        Values were not learned at prices like these; what they lead to is measured, as always.
+        """
+        price = np.max([trial.settings.prices for trial in self.without_guard()], axis=0)
+        spent = np.inf
+        for _ in range(SAVING_RISES):
+            price = PRICE_FACTOR * price
+            if (candidate := self.add(self.priced(price))) is None or candidate.costs.max() >= 0.98 * spent:
+                return
+            spent = float(candidate.costs.max())
+
     def search_more(self) -> None:
         """Use more simulations a decision for budgets near the task's own, while some of these then do better."""
+        least = self.search.iterations
         for factor in self.settings.search_factors[1:]:
-            if not self.pays(replace(self.search, iterations=factor * self.task.search.iterations)):
+            if not self.pays(replace(self.search, iterations=factor * least // self.settings.search_factors[0])):
                 return
 
     def explore_otherwise(self) -> None:
@@ -296,7 +332,7 @@ class _Course:
         other policies go.
         """
         measurements = self.measurements
-        rolled_out = [trial for trial in self.candidates.tried if trial.settings.guard == "none"]
+        rolled_out = self.without_guard()
         prices = [np.array(trial.settings.prices) for trial in rolled_out]
         lessons = between(prices) if measurements.exact else prices
         self.reads_values = True
@@ -313,13 +349,7 @@ class _Course:
             newest = self.fitted(fit, round_ + 1)
         measurements.values = best if measurements.exact else newest
         measurements.teaching = False  # nobody learns from what is played from here on
-        readers = [self.add(self.priced(price)) for price in prices]
-        gains = [
-            difference([(1.0, reader.sample), (-1.0, trial.sample)], price)
-            for reader, trial, price in zip(readers, rolled_out, prices, strict=True)
-            if reader is not None
-        ]
-        self.reads_values = sum(gain for gain, _ in gains) > 0
+        self.reads_values = self.leaves_more(rolled_out)
 
     def fitted(self, fit: FitValues, round_: int) -> LeafValues:
         """Values fitted to the lessons so far."""

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-SHARES_OF_BUDGET = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+SHARES_OF_BUDGET = (0.25, 0.5, 1.0, 2.0, 4.0)
 SHARES_OF_RECKLESS_COST = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
 SAME_BUDGET = 1.2  # budgets closer than this, as a ratio, are not told apart
 
 
 def ladder(budget: Floats, reckless_costs: Floats) -> list[Floats]:
-    """Budgets that a frontier is built for, smallest first: none, around the task's own, and what recklessness costs.
+    """Budgets that a frontier is built for, smallest first: around the task's own, and up to what recklessness costs.
 
     With several constraints, all of them together, and each one alone while the others are loose.
     """

@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 # What a seed is for; training's own purposes have smaller numbers.
 CHOOSE, CONFIRM, VALUES, TABULATE = 11, 12, 13, 14
 CHOOSING_STEPS, CONFIRMING_STEPS = 20_000, 10_000  # of a column, or a block of its episodes: long ones are fewer
-THOROUGH = 4  # times the task's own simulations: a step of a longer search counts as several
+THOROUGH = 2  # times the task's own simulations: a step of a longer search counts as several
 STATES = 2500  # a world of more is not listed
 PLANS, PLANS_A_STATE = 4000, 4  # of a table, at most: so many in all, or in each state, whichever is more
 PRECISION = 0.002  # of reward and costs: a table of fewer plans will do if they are known so well
