@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -162,3 +163,18 @@ def test_a_monitor_does_not_draw_the_same_numbers_at_every_step():
     before = monitor._agent.rng.copy()
     monitor.act([0.0])
     assert monitor._agent.rng[0] != before[0]
+
+
+def test_a_risk_that_is_returned_to_is_not_granted_again_and_again():
+    """With half left, TRAP takes 7/8. A planner that tolerates 3/8 more lets it pass, and its monitor does not."""
+    bold = dataclasses.replace(planner().pruning, tolerance=0.375)
+    lenient = CMCTS(planner().model, planner().critic, planner().search, bold)
+    assert not lenient.plan([0.0, 0.0], 0.5, iterations=8).reason(TRAP)
+    monitor = SafetyMonitor(lenient, lambda state: TRAP, budget=0.5, iterations=8)
+    assert monitor.act([0.0, 0.0]) != TRAP
+    assert monitor.refusals() == {"prediction": 1}
+    assert lenient.pruning.tolerance == 0.375 and monitor.planner.pruning.tolerance == 0.03
+    trusting = SafetyMonitor(lenient, lambda state: TRAP, budget=0.5, iterations=8, tolerance=0.375)
+    assert trusting.act([0.0, 0.0]) == TRAP and trusting.planner is lenient
+    with pytest.raises(InvalidInput, match="expected tolerance >= 0"):
+        SafetyMonitor(lenient, lambda state: TRAP, budget=0.5, tolerance=-1.0)

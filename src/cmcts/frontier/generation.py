@@ -285,8 +285,10 @@ class _Course:
         near = [share * self.budget for share in NEAR] if self.budget.any() else rungs[: len(rungs) // 2]
         before = [value(budget) for budget in near]
         self.search = search
-        for column in self.priced_for(near):
-            self.add(self.priced(np.array(column.prices)))
+        for price in [np.array(column.prices) for column in self.priced_for(near)]:
+            self.add(self.priced(price))
+        for price in self.untried_prices(near):  # what the program asks for may be played by a guard so far
+            self.add(self.priced(price))
         worth = WORTH * self.candidates.rise
         if not any(value(budget) > was + worth for budget, was in zip(near, before, strict=True)):
             self.search = last

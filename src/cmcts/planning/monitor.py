@@ -80,6 +80,10 @@ class SafetyMonitor:
 
     `fallback` acts in the policy's stead: "planner", which searches; "least_cost", the action that the critic predicts
     the least of, at once; or another policy, as long as its own action is safe, and else the planner.
+
+    `tolerance` caps the planner's own, in cost scales. Training raises that where it earns reward, and a planner, which
+    is out for reward, seldom comes near it. But it is granted at every step anew, and a policy that is sent back from a
+    risk and returns to it takes it as often.
     """
 
     def __init__(
@@ -89,6 +93,7 @@ class SafetyMonitor:
         budget: ArrayLike,
         *,
         fallback: Literal["planner", "least_cost"] | Policy | Any = "planner",
+        tolerance: float = 0.03,
         rng: int | Stream = 0,
         iterations: int | None = None,
         seconds: float | None = None,
@@ -97,7 +102,8 @@ class SafetyMonitor:
         expect(isinstance(planner, CMCTS), "a CMCTS planner, whose critic judges actions", type(planner).__name__)
         by_name, names = isinstance(fallback, str), ("planner", "least_cost")
         expect(not by_name or fallback in names, f"a fallback out of {names}, or a policy", fallback)
-        self.planner = planner
+        expect(tolerance >= 0, "tolerance >= 0", tolerance)
+        self.planner = planner = planner.tolerating(tolerance)
         self.interventions: list[Intervention] = []
         self.step = 0
         self._propose = as_policy(policy, "policy", planner.model.action_count)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -91,6 +92,15 @@ class CMCTS(PenalizedMCTS):
         self._trained_budget = (
             None if trained_budget is None else model.validate_costs(trained_budget, "trained_budget")
         )
+
+    def tolerating(self, most: float) -> CMCTS:
+        """This planner with a tolerance of at most so many cost scales; itself, if it has no larger one."""
+        assert self.pruning is not None
+        if self.pruning.tolerance <= most:
+            return self
+        careful = copy(self)
+        careful._pruning = replace(self.pruning, tolerance=most)
+        return careful
 
     def begin_with(self, budget: NDArray[np.float64]) -> None:
         """A `BudgetWarning` for a budget that the critic was not trained and tried for."""
