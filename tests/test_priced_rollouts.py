@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 
 import cmcts
+from cmcts.critic.columns import ColumnSettings, Sample
 from cmcts.critic.ensemble import immediate_costs_only
 from cmcts.critic.identity import changed_code, code_digests
 from cmcts.envs.rocksample.model import EAST, NORTH, SAMPLE, SENSE, SOUTH, WEST, rocksample_model
 from cmcts.errors import InvalidInput
+from cmcts.frontier import generation
+from cmcts.frontier.candidates import Candidate, Candidates
 from cmcts.model.timed import with_time
 from cmcts.planning.planners import CCMCP, CMCTS, PenalizedMCTS
 from cmcts.planning.threshold_uct import ThresholdUCT
 from cmcts.random import stream
+from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 from test_search import assert_search_is_naive
 
@@ -120,3 +124,26 @@ def astray(params, state, rng):
 def test_a_check_tries_the_model_at_prices_too(at_prices, fault):
     (found,) = cmcts.check_model(dataclasses.replace(ROCKS, at_prices=at_prices))
     assert re.match(fault, found)
+
+
+@pytest.mark.parametrize(("reward", "adopted"), [(1.5, True), (0.5, False)])
+def test_a_frontier_rolls_out_at_the_price_from_there_on_if_that_leaves_more(reward, adopted, monkeypatch):
+    """At a price of 2, an earlier column leaves 3 - 2 x 1 = 1; at the same cost, 3.5 leaves more and 2.5 less."""
+    search = SearchSettings(iterations=100)
+    course = generation._Course.__new__(generation._Course)
+    course.search, course.reads_values, course.candidates = search, False, Candidates()
+    earlier = Candidate(ColumnSettings((2.0,), search), Sample(np.full(4, 3.0), np.full((4, 1), 1.0)))
+    guarded = ColumnSettings((2.0,), search, "immediate", (1.0,), PruningSettings())
+    course.candidates.tried += [earlier, dataclasses.replace(earlier, settings=guarded)]
+    made = []
+
+    def add(self, column):
+        made.append(column)
+        return Candidate(column, Sample(np.full(4, 2.0 + reward), np.full((4, 1), 1.0)))
+
+    monkeypatch.setattr(generation._Course, "add", add)
+    course.roll_out_priced()
+    longer = dataclasses.replace(search, rollout="priced", iterations=300, relative_exploration=0.5)
+    assert made == [ColumnSettings((2.0,), longer)], "the guarded column is no rival"
+    assert course.search == (longer if adopted else search)
+    assert made[0].name == "lambda 2, 300 simulations with rollouts at that price, exploring 0.5 times as much"

@@ -8,8 +8,7 @@
                   fitted to what the columns so far earn and pay, and again to that of searches that read them at their
                   leaves; whichever of rollouts and values leaves more at these prices judges the leaves from here on
     rollouts      that know the price, where the model has them and values do not judge leaves: the same comparison
-    bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried;
-                  with values, higher prices than these
+    bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
     search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays; then
                   exploring less, or more
     guards anew   the critic at the task's budget, with and without the price that suits; at every budget of the ladder
@@ -54,7 +53,6 @@ Floats = NDArray[np.float64]
 SAME_PRICE = 1.1  # prices closer than this, as a ratio, are not told apart
 PRICE_RISES = 6  # by PRICE_FACTOR each, to find the frugal end
 PRICE_FACTOR = 4.0
-SAVING_RISES = 2  # once more, by what reads leaf values
 # A model that misjudges costs wants another price than the world's: some multiples of that, and what lies next to those
 # that were found useful.
 PRICES_OFF_MODEL, NEXT_PRICE = (1.0, 0.75, 0.5, 0.25, 1.5), 1.15
@@ -165,8 +163,6 @@ class _Course:
         if self.task.model.at_prices is not None and not self.reads_values:
             self.roll_out_priced()
         self.bisect(self.candidates.ladder)
-        if self.reads_values:
-            self.save_more()
 
     @property
     def room(self) -> bool:
@@ -246,19 +242,6 @@ class _Course:
 
     # More search, or another width, is tried where the planning model is right alone: else more search finds more of
     # what is not there.
-
-    def save_more(self) -> None:
-        """Raise the price while costs fall: what reads values wastes less on being frugal than what found the prices.
-
-        Values were not learned at prices like these; what they lead to is measured, as always.
-        """
-        price = np.max([trial.settings.prices for trial in self.without_guard()], axis=0)
-        spent = np.inf
-        for _ in range(SAVING_RISES):
-            price = PRICE_FACTOR * price
-            if (candidate := self.add(self.priced(price))) is None or candidate.costs.max() >= 0.98 * spent:
-                return
-            spent = float(candidate.costs.max())
 
     def search_more(self) -> None:
         """Use more simulations a decision for budgets near the task's own, while some of these then do better."""
