@@ -113,7 +113,7 @@ def default_critic(task: Task, directory: Path | None = None) -> ChosenCritic:
         loaded = bundle.load(folder)
         origin = _origin(folder, directory)
         if loaded.critic is None:
-            origin = f"none in {origin}: {_UNTRAINED}"
+            origin = f"none paid when it was trained ({origin}): {_UNTRAINED}"
         budget = None if loaded.critic is None else loaded.budget
         return ChosenCritic(loaded.critic_for(task.model), loaded.search, loaded.pruning, budget, origin)
     pruning = replace(task.pruning, cost_floor=True)

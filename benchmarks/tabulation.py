@@ -1,6 +1,6 @@
 """What tables do for Gymnasium's environments: states, seconds, simulations a second before and after, the optimum.
 
-    python benchmarks/tabulate.py [taxi lake cliff lava]
+    python benchmarks/tabulation.py [taxi lake cliff lava]
 
 "lava" needs `minigrid`. The optimum at a budget of 0.1 is that of the tables, and of the environment's own `P` where it
 has one, read here without stepping.
