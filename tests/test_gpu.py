@@ -58,6 +58,7 @@ def planners():
     return {
         "uniform": PenalizedMCTS(ROCKS, 0.7, dataclasses.replace(SEARCH, rollout="uniform")),
         "directed": PenalizedMCTS(ROCKS, 3.0, SEARCH),
+        "priced": PenalizedMCTS(ROCKS, 3.0, dataclasses.replace(SEARCH, rollout="priced")),
         "relative exploration": PenalizedMCTS(ROCKS, 3.0, SearchSettings(horizon=12)),
         "widening": PenalizedMCTS(TABLE, 0.5, wide),
         "thrifty": PenalizedMCTS(TABLE, 0.5, dataclasses.replace(SEARCH, thrifty_rollouts=True)),

@@ -43,7 +43,7 @@ needs_compiler = pytest.mark.skipif(
 
 @pytest.mark.extras
 @needs_compiler
-@pytest.mark.parametrize("name", ["cmcts expected", "cc-mcp two costs", "energy", "timed"])
+@pytest.mark.parametrize("name", ["cmcts expected", "cc-mcp two costs", "energy", "timed", "priced"])
 def test_a_planner_compiles_for_a_gpu(no_card, name):
     planner = planners()[name]
     searches = planner.lanes

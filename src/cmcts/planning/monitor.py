@@ -83,7 +83,7 @@ class SafetyMonitor:
 
     `tolerance` caps the planner's own, in cost scales. Training raises that where it earns reward, and a planner, which
     is out for reward, seldom comes near it. But it is granted at every step anew, and a policy that is sent back from a
-    risk and returns to it takes it as often.
+    risk and returns to it takes it as often. (By expected accounting it is granted once, and is the planner's own.)
     """
 
     def __init__(

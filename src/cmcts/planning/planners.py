@@ -94,9 +94,12 @@ class CMCTS(PenalizedMCTS):
         )
 
     def tolerating(self, most: float) -> CMCTS:
-        """This planner with a tolerance of at most so many cost scales; itself, if it has no larger one."""
+        """This planner with at most so many cost scales of tolerance at every step; itself, if it has no more.
+
+        By expected accounting, tolerance is granted once an episode, and stays what it is.
+        """
         assert self.pruning is not None
-        if self.pruning.tolerance <= most:
+        if self.pruning.tolerance <= most or self.charges_expected_costs:
             return self
         careful = copy(self)
         careful._pruning = replace(self.pruning, tolerance=most)
