@@ -193,6 +193,8 @@ def test_a_column_that_earns_no_more_than_the_mixture_does_not_matter():
     assert candidates.thinned([0, 1, 2]) == [0, 1], "the others replace the last"
     candidates = Candidates([trial(2.0, 2.0), trial(0.0, 0.0)], [np.array([2.0])])
     assert candidates.thinned([0, 1]) == [0, 1], "the thriftiest stays, whatever it earns"
+    candidates = Candidates([trial(2.0, 2.0), trial(-0.001, 0.0), trial(0.0, 0.0)], [np.array([2.0])])
+    assert candidates.thinned([0, 1, 2]) == [0, 2], "and of equally thrifty ones, what earns most"
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,15 @@ class Candidates:
                 except InfeasibleBudget:
                     continue
                 used |= {alive[i] for i in np.flatnonzero(mixed.weights > MIXED_IN)}
-        thriftiest = np.argmin([self.tried[k].costs for k in alive], axis=0)
-        return sorted(used | {alive[i] for i in thriftiest.tolist()} | {alive[int(np.argmax(rewards))]})
+        return sorted(used | self.thriftiest(alive) | {alive[int(np.argmax(rewards))]})
+
+    def thriftiest(self, among: list[int]) -> set[int]:
+        """Of some columns those that pay least of each cost; of equally thrifty ones, what earns most."""
+        samples = {k: self.tried[k].sample for k in among}
+        constraints = len(self.tried[among[0]].costs)
+        return {
+            min(among, key=lambda k: (float(samples[k].means[1 + m]), -samples[k].reward)) for m in range(constraints)
+        }
 
     def thinned(self, wanted: list[int]) -> list[int]:
         """Leave out, one by one, columns that the others replace at a loss that is less than noise.
@@ -129,7 +136,7 @@ class Candidates:
             candidate.alive = k in wanted
         noise = {k: max(self._noise(self.tried[k].sample), 1e-12) for k in wanted}
         before = np.array([self.value(budget) for budget in self.ladder])
-        thriftiest = {wanted[i] for i in np.argmin([self.tried[k].costs for k in wanted], axis=0).tolist()}
+        thriftiest = self.thriftiest(wanted)
         while replaceable := [k for k in wanted if k not in thriftiest]:
             losses = {}
             for k in replaceable:
