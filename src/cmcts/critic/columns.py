@@ -59,18 +59,14 @@ class ColumnSettings:
         expect(all(0 <= limit < np.inf for limit in self.budget), "budgets >= 0 and finite", self.budget)
 
     @property
-    def rolls_out_priced(self) -> bool:
-        """Whether rollouts know the prices."""
-        return self.search.rollout == "priced"
-
-    @property
     def name(self) -> str:
         """What it is, in words: "lambda 2.5, 1024 simulations with values", "critic at 1, lambda 2.5"."""
         price = f"lambda {_numbers(self.prices)}"
         if self.guard == "none":
             width = 1.0 if self.search.exploration is not None else self.search.relative_exploration
             explored = "" if width == 1.0 else f", exploring {width:g} times as much"
-            leaves = " with values" if self.values else " with rollouts at that price" if self.rolls_out_priced else ""
+            priced = " with rollouts at that price" if self.search.rollout == "priced" else ""
+            leaves = " with values" if self.values else priced
             return f"{price}, {self.search.iterations} simulations{leaves}{explored}"
         guard = f"{'critic' if self.guard == 'critic' else 'no critic'} at {_numbers(self.budget)}"
         return f"{guard}, {price}" if any(self.prices) else guard

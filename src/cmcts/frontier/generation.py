@@ -114,7 +114,7 @@ class _Course:
         self.budget = np.asarray(task.budget)
         self.search = replace(task.search, iterations=settings.search_factors[0] * task.search.iterations)
         self.candidates = Candidates()
-        own_rollouts = task.search.rollout == "directed" and task.model.has_rollout_action
+        own_rollouts = task.search.rollout != "uniform" and task.model.has_rollout_action
         alike = set(task.search.discounts_for(task.model)) == {task.search.discount}
         # A rollout policy that somebody wrote is seldom beaten by what is learned from the returns of episodes.
         learnable = measurements.exact or not own_rollouts
@@ -132,7 +132,7 @@ class _Course:
         steps = (self.add_guards, self.add_prices)
         for step in reversed(steps) if self.task.model_is_exact else steps:
             step()
-        if self.task.model_is_exact:
+        if self.task.model_is_exact:  # else more search finds more of what is not there
             self.search_more()
             if self.search.rollout != "priced":
                 self.explore_otherwise()
@@ -239,9 +239,6 @@ class _Course:
             if (now := self.add(self.priced(price))) is not None:
                 gained += difference([(1.0, now.sample), (-1.0, trial.sample)], price)[0]
         return gained > 0
-
-    # More search, or another width, is tried where the planning model is right alone: else more search finds more of
-    # what is not there.
 
     def search_more(self) -> None:
         """Use more simulations a decision for budgets near the task's own, while some of these then do better."""

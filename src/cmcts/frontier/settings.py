@@ -24,7 +24,7 @@ class FrontierSettings:
     """Episodes that show whether a column can matter at all."""
     choosing_episodes: int = 800
     """Episodes, with those, of every column that can: they say which columns are kept, and which to mix. Of long
-    episodes fewer, here and below."""
+    episodes and of long searches fewer, here and below."""
     confirming_episodes: int = 400
     """Episodes on fresh worlds of every column that is kept: they say how much of each."""
     margin: float = 0.02

@@ -89,10 +89,10 @@ def _check(model: Any, states: int, seed: int, *, thorough: bool) -> Examination
     return Examination(faults, checker.notes())
 
 
-def _faults_at_prices(model: Model, states: int, seed: int) -> list[str]:
+def _faults_at_prices(model: Any, states: int, seed: int) -> list[str]:
     """What is wrong with the model at a price of 1 for every cost, of which its rollout policy alone may be another."""
     try:
-        priced = model.at_prices(model, np.ones(model.cost_count), 0.95) if model.at_prices else model
+        priced = model.at_prices(model, np.ones(model.cost_count), 0.95)
     except Exception as error:
         return [f"at_prices: raised {type(error).__name__}: {error}"]
     if not isinstance(priced, Model):
