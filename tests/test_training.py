@@ -113,7 +113,12 @@ def test_tolerances_below_the_critics_own_error_are_not_tried(tmp_path):
     settings = small_settings(tolerances=(0.05, 0.02, 0.1))
     run = begin(tmp_path / "run", settings)
     critics = Critics(Stages(TASK, settings, run, Silence(), "cpu", None))
-    expected = [(0.01, (0.05, 0.02, 0.1), (0.01,)), (0.03, (0.05, 0.1), ()), (0.5, (0.1,), ()), (1e-5, None, (0.001,))]
+    expected = [
+        (0.01, (0.05, 0.02, 0.1), (0.01,)),
+        (0.03, (0.05, 0.1), (0.02,)),
+        (0.5, (0.1,), (0.05, 0.02)),
+        (1e-5, None, (0.001,)),
+    ]
     for round_, (error, tried, finer) in enumerate(expected):
         run.finish(f"fit {round_}", {"error": error})
         assert critics.tolerances(round_) == (tried or settings.tolerances)

@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 FEWEST = 2  # plans in every state, before it shows where more are wanted
-BATCH = 1000  # plans at once, of those that are wanted
+BATCH = 500  # plans at once, of those that are wanted
 
 
 class Judged(NamedTuple):

@@ -10,10 +10,10 @@
     rollouts      that know the price, where the model has them and values do not judge leaves: the same comparison
     bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
     search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays; then
-                  exploring less, or more
+                  between these prices; then exploring less, or more
     guards anew   the critic at the task's budget, with and without the price that suits; at every budget of the ladder
                   where the planning model is not known to be right
-    until no new column improves the curve, or there are enough
+    until no new column improves the curve, or there are enough; where the optimum is known, until it is reached
     confirm       those that some budget wants, on worlds that took no part in the choice; most often those whose
                   costs leave the mixture's in doubt
 
@@ -134,19 +134,29 @@ class _Course:
             step()
         if self.task.model_is_exact:  # else more search finds more of what is not there
             self.search_more()
+            self.look_between()
             if self.search.rollout != "priced":
                 self.explore_otherwise()
         if self.guard is not None:
             # Where the planning model is wrong, only the critic knows, and what suits one budget need not suit another.
-            for budget in [self.budget] if self.task.model_is_exact else self.candidates.ladder:
+            for budget in self.short_of_optimum([self.budget] if self.task.model_is_exact else self.candidates.ladder):
                 self.add(self.guarded("critic", budget, nothing))
                 if (mixed := self.candidates.mixture(budget)) is not None and mixed.prices.any():
                     self.add(self.guarded("critic", budget, mixed.prices))
 
+    def short_of_optimum(self, budgets: list[Floats]) -> list[Floats]:
+        """The budgets that more columns may still help: where the optimum is unknown, or clearly above the mixture."""
+        short = []
+        for budget in budgets:
+            optimum = self.measurements.optimum(budget)
+            if optimum is None or optimum > self.candidates.value(budget) + WORTH * self.candidates.rise:
+                short.append(budget)
+        return short
+
     def add_guards(self) -> None:
         """The critic, and immediate costs alone, at the task's budget and at 0."""
         nothing = np.zeros(len(self.budget))
-        for budget in distinct([nothing, self.budget]):
+        for budget in distinct([nothing, *self.short_of_optimum([self.budget])]):
             if self.guard is not None:
                 self.add(self.guarded("critic", budget, nothing))
             self.add(self.guarded("immediate", budget, nothing))
@@ -162,7 +172,7 @@ class _Course:
             self.learn_values(self.fit_values)
         if self.task.model.at_prices is not None and not self.reads_values:
             self.roll_out_priced()
-        self.bisect(self.candidates.ladder)
+        self.bisect(self.short_of_optimum(self.candidates.ladder))
 
     @property
     def room(self) -> bool:
@@ -247,6 +257,28 @@ class _Course:
             if not self.pays(replace(self.search, iterations=factor * least // self.settings.search_factors[0])):
                 return
 
+    def look_between(self) -> None:
+        """Add columns halfway between the program's prices for budgets near the task's and those of columns it mixes.
+
+        A search is no exact oracle. At the program's own price all that is mixed is worth the same, and noise decides
+        on which side of a gap it comes out; a price nearer to either side may find what lies between.
+        """
+        near = self.near_own()
+        for budget in near:
+            mixed = self.candidates.mixture(budget)
+            if self.measurements.exact or mixed is None or not mixed.prices.any():
+                continue
+            for column in self.priced_for([budget]):
+                halfway = between([np.array(column.prices), mixed.prices])[1]
+                if not any(close(halfway, price, SAME_PRICE) for price in self.prices_tried()):
+                    self.add(self.priced(halfway))
+
+    def near_own(self) -> list[Floats]:
+        """Budgets near the task's own, where the curve is to be best, as far as more columns may help."""
+        rungs = self.candidates.ladder
+        near = [share * self.budget for share in NEAR] if self.budget.any() else rungs[: len(rungs) // 2]
+        return self.short_of_optimum(near)
+
     def explore_otherwise(self) -> None:
         """Explore half as much at the same prices, or twice as much, and go on that way while it pays.
 
@@ -261,8 +293,8 @@ class _Course:
 
     def pays(self, search: SearchSettings) -> bool:
         """Whether some budget near the task's own does better with columns that search like this; they go on if so."""
-        rungs, value, last = self.candidates.ladder, self.candidates.value, self.search
-        near = [share * self.budget for share in NEAR] if self.budget.any() else rungs[: len(rungs) // 2]
+        value, last = self.candidates.value, self.search
+        near = self.near_own()
         before = [value(budget) for budget in near]
         self.search = search
         for price in [np.array(column.prices) for column in self.priced_for(near)]:
@@ -288,9 +320,7 @@ class _Course:
     def untried_prices(self, budgets: list[Floats]) -> list[Floats]:
         """The program's prices for these budgets, the task's own first, that no column was tried at."""
         off_model = not self.task.model_is_exact
-        columns = [candidate.settings for candidate in self.candidates.tried]
-        alike = [c for c in columns if c.search == self.search and c.values == self.reads_values]
-        known = [np.array(column.prices) for column in alike]
+        known = self.prices_tried()
         wanted: list[Floats] = []
         for budget in sorted(budgets, key=lambda b: bool((b != self.budget).any())):
             if (mixed := self.candidates.mixture(budget)) is not None:
@@ -303,6 +333,11 @@ class _Course:
             if price.any() and not any(close(price, other, SAME_PRICE) for other in known + found):
                 found.append(price)
         return found
+
+    def prices_tried(self) -> list[Floats]:
+        """The prices of columns that search as new ones do now."""
+        columns = [candidate.settings for candidate in self.candidates.tried]
+        return [np.array(c.prices) for c in columns if c.search == self.search and c.values == self.reads_values]
 
     def learn_values(self, fit: FitValues) -> None:
         """Leaf values, from here on read by every column without a guard if that leaves more than rolling out does.

@@ -28,8 +28,10 @@ from cmcts.evaluation.blocks import episodes_on
 from cmcts.evaluation.episodes import Episodes
 from cmcts.evaluation.recall import PLANS_A_STATE as RECALLED
 from cmcts.evaluation.tabulated import Judged, judged
+from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.exact.finite import FiniteCMDP, enumerate_states
 from cmcts.exact.policy import TabularPolicy
+from cmcts.exact.solver import solve
 from cmcts.executors import Executor
 from cmcts.frontier.frontier import planner_of
 from cmcts.frontier.lessons import Lessons, exact_lessons, lessons_of
@@ -94,12 +96,28 @@ class Measurements:
         self._lengths: dict[int, float] = {}  # steps an episode, of each column, more if they take long
         self._tables: dict[int, Floats] = {}  # [P] decisions of each column, where they are tabulated
         self._listed = _listed(self.task)
+        self._optima: dict[bytes, float] = {}  # by budget
         self.budget = np.asarray(self.task.budget)
 
     @property
     def exact(self) -> bool:
         """Whether columns without a guard are judged by their decisions in every state."""
         return self._listed is not None
+
+    def optimum(self, budget: Floats) -> float | None:
+        """The most that can be earned within a budget, or minus infinity if it is too little; None where nobody knows.
+
+        It is known where the states can be listed.
+        """
+        if self._listed is None:
+            return None
+        key = budget.tobytes()
+        if key not in self._optima:
+            try:
+                self._optima[key] = solve(self._listed, budget).reward
+            except InfeasibleBudget:
+                self._optima[key] = -np.inf
+        return self._optima[key]
 
     @property
     def lessons(self) -> list[Lessons]:
@@ -207,8 +225,8 @@ class Measurements:
         return Sample(arrays["rewards"], arrays["costs"], arrays.get("known"))
 
     def _judged(self, phase: str, planner: Planner, listed: FiniteCMDP, k: int, seed: int) -> Judged:
-        """A planner's decisions in every state; where they only teach, half as many plans will do."""
-        plans = max(PLANS, PLANS_A_STATE * listed.state_count) // (2 if phase == "values" else 1)
+        """A planner's decisions in every state; of columns that are not yet confirmed, half as many plans will do."""
+        plans = max(PLANS, PLANS_A_STATE * listed.state_count) // (1 if phase == "confirm" else 2)
         self.recorder.begin("tabulate", plans, column=k, states=listed.state_count)
         return judged(
             planner,

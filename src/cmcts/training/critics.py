@@ -85,9 +85,14 @@ class Critics:
         return tuple(tolerance for tolerance in tried if tolerance >= min(error, max(tried)))
 
     def finer_tolerances(self, round_: int) -> tuple[float, ...]:
-        """The least that the critic can tell, its own error, if that is less than what is tried anyway."""
-        finest = max(1, math.ceil(self._error(round_) / LEAST_TOLERANCE)) * LEAST_TOLERANCE
-        return (finest,) if finest < min(self._stages.settings.tolerances) else ()
+        """For where all others spend too much, largest first: what was left out, or the critic's error if that is less.
+
+        The error is a bound, and a critic that refuses by chance what others refuse by right is still better than none.
+        """
+        tried, error = self._stages.settings.tolerances, self._error(round_)
+        finest = max(1, math.ceil(error / LEAST_TOLERANCE)) * LEAST_TOLERANCE
+        left_out = sorted(set(tried) - set(self.tolerances(round_)), reverse=True)
+        return (*left_out, finest) if finest < min(tried) else tuple(left_out)
 
     def _error(self, round_: int) -> float:
         """A critic's error on held-out episodes; none where no episodes were held out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from cmcts.model.interface import Model
 from cmcts.training.learning import Arrays, Batch, feasible_value, forward, td_target
 from cmcts.training.settings import CriticSettings
 
-SURE_SHARE = 0.95  # of the held-out steps have a sigma within the critic's error
+SURE_SHARE, SIGMAS = 0.99, 2.0  # of held-out episodes never have so many sigmas above the critic's error
 
 
 def as_batch(model: Model, transitions: Transitions) -> Batch:
@@ -58,6 +59,21 @@ def monte_carlo_costs(data: list[Transitions], discounts: Sequence[float]) -> ND
     return returns
 
 
+def worst_of_episodes(values: NDArray[np.float64], last: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """[N] the largest value [T] of each episode; `last` [T] says where one ends."""
+    begins = np.flatnonzero(np.concatenate([[True], last[:-1]]))
+    return np.maximum.reduceat(values, begins)
+
+
+def conformal_margin(scores: NDArray[np.float64], share: float) -> float:
+    """The split conformal margin: a fresh score is within it with probability `share`, if the scores are many enough.
+
+    It is the ceil((n + 1) share)-th smallest of n scores; the largest, where they are too few for that.
+    """
+    rank = min(len(scores), math.ceil((len(scores) + 1) * share))
+    return float(np.sort(scores)[rank - 1])
+
+
 def held_out_figures(
     arrays: Arrays,
     data: Batch,
@@ -69,9 +85,11 @@ def held_out_figures(
 ) -> dict[str, Any]:
     """Squared temporal-difference error and calibration of mean and sigma on episodes the critic has not seen.
 
-    `error` is what the critic cannot tell apart, in cost scales: how far it is off at half of the steps, or how far its
-    members are apart at nearly all of them, whichever is more. (Not how far it is off at nearly all of them: where
-    dangers strike by chance, a single step is off by most of a danger's cost, however good the critic.)
+    `error` is what the critic cannot tell apart, in cost scales: how far it is off at half of the steps, or two sigmas
+    where it is least sure, whichever is more. An episode counts by its worst step, because a decision anywhere in it
+    may be the one that a tolerance below the error leaves to chance; the margin is conformal: it covers the next
+    episode with probability SURE_SHARE, as far as a tenth of the episodes can say. (Not how far the critic is off at
+    its worst step: where dangers strike by chance that is most of a danger's cost, however good the critic.)
     """
     if not held_out.any():
         return {}
@@ -89,10 +107,12 @@ def held_out_figures(
     sigma = values.std(axis=0)[index, rows.actions]
     returns = monte_carlo_costs(transitions, discounts)[held_out]
     error = mean - returns
-    off, apart = np.abs(mean - targets) / cost_scale, sigma / cost_scale
+    off = np.abs(mean - targets) / cost_scale
+    last = np.concatenate([part.last for part in transitions])[held_out]
+    apart = conformal_margin(worst_of_episodes(SIGMAS * (sigma / cost_scale).max(axis=1), last), SURE_SHARE)
     return {
         "held_out": int(held_out.sum()),
-        "error": float(max(np.median(off, axis=0).max(), np.quantile(apart, SURE_SHARE, axis=0).max())),
+        "error": float(max(np.median(off, axis=0).max(), apart)),
         "held_out_td_error": float(((mean - targets) ** 2).mean()),
         "calibration": {
             "bias": float(error.mean()),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import math
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,8 @@ from cmcts.training.selection import best_feasible, hopeless, is_feasible
 from cmcts.training.settings import TrainingSettings
 from cmcts.training.stages import CONFIRM, EVALUATE, Stages
 
-EVALUATION_BLOCK = 100  # episodes between two looks at whether an evaluation is still worth finishing
+FIRST_BLOCK, EVALUATION_BLOCK = 25, 100  # episodes between two looks at whether an evaluation is still worth finishing
+CONFIRMING = 2  # times the steps that critics are compared on, at least, confirm the choice
 
 
 class Judging:
@@ -37,7 +37,8 @@ class Judging:
                 break  # a larger one refuses less, and spends no less
         if best_feasible(self.evaluations) is None:
             for tolerance in self._critics.finer_tolerances(round_):
-                self._evaluate(round_, critic, accounting, tolerance)
+                if self._evaluate(round_, critic, accounting, tolerance)["feasible"]:
+                    break
 
     def _evaluate(self, round_: int, critic: SafetyCritic, accounting: Accounting, tolerance: float) -> dict[str, Any]:
         """The record of one more evaluation, which is cut short if it cannot win against the earlier ones."""
@@ -83,16 +84,17 @@ class Judging:
         stages.begin(phase, settings.evaluation_episodes, round=round_, tolerance=pruning.tolerance)
         parts: list[Episodes] = []
         fingerprint, twin, cut_short = "", None, False
-        most_steps = math.inf if phase == "confirm" else settings.evaluation_steps
+        most_steps = settings.evaluation_steps * (CONFIRMING if phase == "confirm" else 1)
         while (done := sum(map(len, parts))) < settings.evaluation_episodes:
-            if sum(int(part.steps.sum()) for part in parts) >= most_steps:
+            if done >= EVALUATION_BLOCK and sum(int(part.steps.sum()) for part in parts) >= most_steps:
                 break
             episodes, _ = episodes_on(
                 stages.executor,
                 planner,
                 stages.task.training_world,
                 stages.budget,
-                episodes=min(EVALUATION_BLOCK, settings.evaluation_episodes - done),
+                # Whether an evaluation is hopeless shows soon; the longer it is not, the rarer are the looks.
+                episodes=min(max(done, FIRST_BLOCK), EVALUATION_BLOCK, settings.evaluation_episodes - done),
                 seed=seed,
                 first_episode=done,
                 iterations=settings.iterations,
@@ -100,8 +102,8 @@ class Judging:
                 on_steps=lambda _, finished: stages.advance(finished),
             )
             parts.append(episodes)
-            if len(parts) == 1:
-                fingerprint = _fingerprint(episodes)
+            if done + len(episodes) == EVALUATION_BLOCK:
+                fingerprint = _fingerprint(Episodes.concatenate(parts))
                 twin = next(
                     (row for row in earlier if row["fingerprint"] == fingerprint and row["round"] == round_), None
                 )

@@ -46,7 +46,7 @@ from cmcts.training.selection import best_feasible, confirmed, does_not_pay, lea
 from cmcts.training.settings import TrainingSettings
 from cmcts.training.stages import Stages
 
-NEARER = 0.9  # of the earlier excess over the budget: a round that is no nearer has not improved
+NEARER, SLIGHT = 0.9, 1e-3  # of the earlier excess over the budget, and cost scales: no nearer is no improvement
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _train(stages: Stages, watch: Propose | None) -> Outcome:
         best = best_feasible(evaluations)
         if best is None:
             nearest = least_excess(evaluations, stages.budget, stages.cost_scale)
-            improved = nearest < NEARER * excess
+            improved = nearest < min(NEARER * excess, excess - SLIGHT)
             excess = nearest
         else:
             improved = before is None or best["reward_mean"] > before["reward_mean"] + before["reward_se"]

@@ -79,8 +79,8 @@ class TrainingSettings:
     evaluation_episodes: int = 400
     """Episodes that judge whether a critic is feasible, and as many others that confirm the choice; 200 or more."""
     evaluation_steps: int = 10_000
-    """While critics are compared, long episodes are fewer: no more are begun after so many real steps, beyond the first
-    100. The choice is confirmed on all."""
+    """Long episodes are fewer: no more are begun after so many real steps, beyond the first 100, while critics are
+    compared, and after twice as many while the choice is confirmed."""
     choose_exploration: bool = True
     """Find out, after the first data, whether the search had better explore half or twice as widely, and so on."""
     untrained: bool = True
@@ -91,7 +91,8 @@ class TrainingSettings:
     """Tolerances, sigma_max, epsilon and lambda are in units of the task's cost scale, not in plain units of cost."""
     tolerances: tuple[float, ...] = (0.03, 0.05, 0.1)
     """Pruning tolerances to try with each critic, as shares of the cost scale. Those below the critic's own error on
-    held-out episodes are left out, but for the largest: what was refused for less would be refused by chance."""
+    held-out episodes are left out, but for the largest, while that is feasible: what was refused for less would be
+    refused by chance."""
     accountings: tuple[Accounting, ...] = ACCOUNTINGS
     """How the budget is accounted for; the next one is tried, from the second round on, while nothing was feasible."""
     search: SearchSettings = field(default_factory=SearchSettings)
