@@ -17,6 +17,7 @@ from cmcts.evaluation.tabulated import _shared_out, exact_values, judged
 from cmcts.exact.random_problems import random_problem
 from cmcts.exact.solver import evaluate, visits
 from cmcts.executors import Here
+from cmcts.frontier import generation
 from cmcts.frontier.candidates import Candidate, Candidates, difference
 from cmcts.frontier.measuring import Measurements
 from cmcts.frontier.mixture import Limits
@@ -209,3 +210,39 @@ def test_a_column_that_earns_no_more_than_the_mixture_does_not_matter():
 def test_what_is_known_is_checked(known, message):
     with pytest.raises(InvalidInput, match=message):
         Sample(np.zeros(2), np.zeros((2, 1)), known)
+
+
+def test_the_optimum_is_known_where_the_states_can_be_listed():
+    measured = measurements(cmcts.make("random-absorbing-3"))
+    assert measured.optimum(PROBLEM.budget) == pytest.approx(PROBLEM.solution.reward)
+    costly = measurements(cmcts.make("random-dense-4"))
+    assert costly.optimum(np.full(1, 1.9)) == -np.inf, "2.0 cannot be avoided"
+    assert measurements(cmcts.make("rocksample-5-7")).optimum(np.ones(1)) is None, "too many to list"
+
+
+def course_with(task, *columns, guard=None):
+    """A course that has tried columns of some price with some known reward and cost."""
+    measured = measurements(task)
+    course = generation._Course(measured, guard, None)
+    for price, reward, cost in columns:
+        sample = Sample(np.full(4, reward), np.full((4, 1), cost))
+        course.candidates.tried.append(Candidate(ColumnSettings((price,), course.search), sample, alive=True))
+    return course
+
+
+def test_no_more_columns_are_tried_for_budgets_whose_optimum_is_reached():
+    task = cmcts.make("random-absorbing-3")
+    budget, optimum = PROBLEM.budget, PROBLEM.solution.reward
+    reached = course_with(task, (0.0, optimum, budget[0]), (9.0, optimum - 1.0, 0.0))
+    assert reached.short_of_optimum([budget]) == []
+    assert len(course_with(task, (0.0, optimum - 0.1, budget[0]), (9.0, optimum - 1.0, 0.0)).near_own()) >= 1
+    assert course_with(cmcts.make("rocksample-5-7"), (0.0, 99.0, 1.0)).short_of_optimum([budget]) == [budget], "unknown"
+
+
+def test_a_frontier_looks_halfway_between_the_program_s_prices_and_those_it_mixes(monkeypatch):
+    """From nothing to 2 costs the program asks 3 a unit; the columns were found at 2.5 and 3.2."""
+    course = course_with(cmcts.make("rocksample-5-7"), (2.5, 9.0, 2.0), (3.2, 3.0, 0.0))
+    tried = []
+    monkeypatch.setattr(generation._Course, "add", lambda self, column: tried.append(column.prices[0]))
+    course.look_between()
+    assert tried and tried == pytest.approx([np.sqrt(2.5 * 3.0)] * len(tried)), "3.1 was as good as tried"
