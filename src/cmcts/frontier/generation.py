@@ -50,7 +50,7 @@ from cmcts.tasks.task import Task
 
 Floats = NDArray[np.float64]
 
-SAME_PRICE = 1.1  # prices closer than this, as a ratio, are not told apart
+SAME_PRICE, HARDLY_APART = 1.1, 1.05  # prices closer than this, as a ratio, are not told apart; nor are halfway ones
 PRICE_RISES = 6  # by PRICE_FACTOR each, to find the frugal end
 PRICE_FACTOR = 4.0
 # A model that misjudges costs wants another price than the world's: some multiples of that, and what lies next to those
@@ -270,7 +270,7 @@ class _Course:
                 continue
             for column in self.priced_for([budget]):
                 halfway = between([np.array(column.prices), mixed.prices])[1]
-                if not any(close(halfway, price, SAME_PRICE) for price in self.prices_tried()):
+                if not any(close(halfway, price, HARDLY_APART) for price in self.prices_tried()):
                     self.add(self.priced(halfway))
 
     def near_own(self) -> list[Floats]:
