@@ -24,7 +24,7 @@ from cmcts.training.stages import EXPLORE, Stages
 
 EPISODES = 64
 HALVINGS, DOUBLINGS = 6, 2
-SURE = 1.0  # standard errors of the mean gain
+SURE = 2.0  # standard errors of the mean gain: the width at hand is seldom bad, and chance has two tries to move it
 
 
 def climb(width: float, penalised_returns: Callable[[float], NDArray[np.float64]]) -> float:
