@@ -16,10 +16,10 @@ import json
 import warnings
 
 import numpy as np
-from judging import Judge
 
 from cmcts.exact.finite import enumerate_states
 from cmcts.frontier import Frontier
+from cmcts.frontier.audit import Judge
 from cmcts.tasks.optimum import least_optimum, solve_task, solve_training
 from cmcts.tasks.registry import make
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from judging import Judge
 
 from cmcts.commands.watching import executor_for
 from cmcts.critic import bundle as bundles
@@ -29,6 +28,7 @@ from cmcts.exact.random_problems import RandomProblem, frugal_costs, random_prob
 from cmcts.exact.solver import solve
 from cmcts.executors import Here, together
 from cmcts.frontier import Frontier
+from cmcts.frontier.audit import Judge
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CCMCP, CMCTS
 from cmcts.tasks.registry import make

@@ -15,6 +15,7 @@ measuring.py   what a column earns and pays: by its episodes, and exactly where 
 candidates.py  columns on trial: which of them can matter to any budget
 confirming.py  columns on fresh worlds, until budgets like the task's are known to be kept
 generation.py  which columns: the ends, a bracket, the program's own prices, the critic's guard, and leaf values
+audit.py       a finished mixture, judged by plans that no training made
 """
 
 from cmcts.errors import BudgetWarning

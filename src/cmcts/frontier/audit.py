@@ -1,4 +1,4 @@
-"""A frontier's mixture on a finite problem, judged without the noise of episodes as far as that goes."""
+"""A finished mixture on a finite problem, judged by plans that no training made, without the noise of episodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cmcts.evaluation.blocks import episodes_on
 from cmcts.evaluation.tabulated import judged
 from cmcts.exact.finite import FiniteCMDP
 from cmcts.executors import Executor
-from cmcts.frontier import MixedPolicy
+from cmcts.frontier.policy import MixedPolicy
 from cmcts.tasks.task import Task
 
 PRECISION = 0.001
@@ -28,7 +28,9 @@ class Judge:
 
     cmdp: FiniteCMDP
     seeds: int
+    """Plans a state, on average and at most."""
     episodes: int
+    """Of columns that mind what is left of the budget."""
     executor: Executor | None = None
 
     def figures(self, policy: MixedPolicy, task: Task, world: Callable[..., Any]) -> NDArray[np.float64]:
