@@ -22,19 +22,20 @@ if TYPE_CHECKING:
     from cmcts.training.reporting import Reporter
 
 Experiment = Literal[
-    "rocksample", "honesty", "ablation", "equal-reward", "safe-gridworld", "grid-search", "training", "options"
+    "rocksample", "honesty", "ablation", "equal-reward", "safe-gridworld", "grid-search", "training", "options", "zoo"
 ]
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Run the paper's experiments and put its figures beside ours: tables, figures, and one report.
+    """Run the paper's experiments, or the zoo's, and put all figures side by side: tables, figures, and one report.
 
     rocksample: reward, cost, violations and tree depth against planning iterations. honesty: what a planner gains that
     sees the hidden rocks. ablation: planning horizon, ensemble threshold, simulator accuracy. equal-reward: iterations
     that CC-MCP needs for the reward of C-MCTS. safe-gridworld: where the agents go. grid-search: over alpha0 and
     epsilon. training: hyperparameters and what training takes. options (ours, about 20 minutes, only by name): each
-    departure from the paper undone in turn.
+    departure from the paper undone in turn. zoo (ours, about 2 hours, only by name): every planner on problems from
+    outside, beside their exact optima, and what rivals' own commands wrote (benchmarks/rivals).
 
     Press Ctrl-C at any time: the same command goes on where it stopped.
     """
@@ -47,6 +48,8 @@ class Reproduce:
     """Folder of the results; what is done there is not done again."""
     seed: int = 0
     """Of all trainings and worlds."""
+    rivals: Annotated[Path, arg(metavar="DIR")] = Path("runs/rivals")
+    """For zoo: folder of the CSV files that the rivals' own commands wrote."""
     device: Device = "cpu"
     """Where it is planned: on all cores, on a GPU, or (auto) on the GPU if there is one and a batch is worth it."""
     ray: RayAddress = None
@@ -70,7 +73,9 @@ class Reproduce:
         units = work_of(names, scale)
         console = Console(stderr=True, highlight=False)
         with executor_for(self.ray, self.device, as_json=self.json) as executor:
-            run = Reproduction(path, quick=self.quick, seed=self.seed, device=self.device, executor=executor)
+            run = Reproduction(
+                path, quick=self.quick, seed=self.seed, device=self.device, executor=executor, rivals=self.rivals
+            )
             progress = _Events() if self.json else _Progress(console, run, units)
             with progress.bar:
                 try:
@@ -183,10 +188,14 @@ class _Stages:
 
 def expected_seconds(unit: Work) -> float:
     """A guess for two cores; the time left corrects it by what earlier units really took."""
-    from cmcts.reproduction.units import Training
+    from cmcts.reproduction.units import Curve, Training, Trial
 
     if isinstance(unit, Training):
-        return 30.0
+        return 400.0 if unit.frontier else 30.0
+    if isinstance(unit, Curve):
+        return 10.0
+    if isinstance(unit, Trial):
+        return 5.0 if unit.planner in ("exact", "baseline") else 5.0 + 0.05 * unit.episodes
     simulations_a_second = 1e6 if unit.variant == "defaults" else 4e5
     return 0.3 + unit.iterations * unit.episodes * 30 / simulations_a_second
 
@@ -197,6 +206,8 @@ def _figures(record: Record) -> str:
     if "multipliers" in record:
         over = "" if record["feasible"] else ", with which the budget is not kept: none that was tried does"
         return f": lambda* {record['multipliers'][0]:.2f}{over}"
+    if "budgets" in record:
+        return f": {len(record['budgets'])} budgets"
     if "reward_mean" in record:
         return (
             f": reward {record['reward_mean']:.2f}, cost {record['cost_mean']:.3f}, "

@@ -23,7 +23,33 @@ from cmcts.report.figures import COLOURS, NAMES
 Rows = Sequence[dict[str, Any]]
 
 STYLES = {"cmcts": ("o", "-"), "cc-mcp": ("s", "--"), "penalized": ("^", ":")}
-LABELS = {**NAMES, "penalized": "MCTS(λ*)"}
+LABELS = {
+    **NAMES,
+    "penalized": "MCTS(λ*)",
+    "exact": "exact optimum",
+    "baseline": "what the trade does",
+    "ppo-lagrangian": "PPO-Lagrangian",
+}
+# Marker and colour of each planner in the zoo's picture.
+ZOO_MARKS = {
+    "exact": ("*", INK),
+    "frontier": ("D", COLOURS["frontier"]),
+    "cmcts": ("o", COLOURS["cmcts"]),
+    "cc-mcp": ("s", COLOURS["cc-mcp"]),
+    "threshold-uct": ("^", COLOURS["threshold-uct"]),
+    "baseline": ("P", "#777777"),
+    "ppo-lagrangian": ("X", "#b2182b"),
+}
+ZOO_TITLES = {
+    "icu-sepsis": "ICU-Sepsis",
+    "queue": "Queue",
+    "inventory": "Inventory",
+    "avoid-8": "Avoid, map 8",
+    "soft-avoid-8": "SoftAvoid, map 8",
+    "taxi": "Taxi",
+    "frozen-lake": "FrozenLake",
+    "lava-crossing": "LavaCrossing",
+}
 PAPER_SAFE: dict[Any, Any] = {
     "svg.hashsalt": "cmcts",
     "font.size": 9,
@@ -35,6 +61,8 @@ PAPER_SAFE: dict[Any, Any] = {
 
 def task_title(task: str) -> str:
     """The title of a task: RockSample(7,8) for rocksample-7-8."""
+    if task in ZOO_TITLES:
+        return ZOO_TITLES[task]
     parts = task.split("-")
     return f"RockSample({parts[1]},{parts[2]})" if parts[0] == "rocksample" else "Safe Gridworld"
 
@@ -137,6 +165,43 @@ def visits(rows: Rows) -> Figure:
     return figure
 
 
+def zoo(rows: Rows) -> Figure:
+    """A panel for each problem: the exact optimum against the budget, and where the planners came out."""
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    across = min(4, len(tasks))
+    figure, panels = make_panels(-(-len(tasks) // across), across)
+    flat = [axes for line in panels for axes in line]
+    for axes, task in zip(flat, tasks, strict=False):
+        here = [row for row in rows if row["task"] == task and row["reward"] is not None]
+        curve = [row for row in here if row["planner"] == "curve"]
+        axes.plot([row["cost"] for row in curve], [row["reward"] for row in curve], color=INK, lw=1.2)
+        for planner, (marker, colour) in ZOO_MARKS.items():
+            points = [row for row in here if row["planner"] == planner]
+            for row in points:
+                axes.errorbar(row["cost"], row["reward"], marker=marker, color=colour, ms=5, lw=0.8, zorder=3,
+                              xerr=_reach(row, "cost"), yerr=_reach(row, "reward"), ls="",
+                              label=LABELS[planner] if row is points[0] else None)  # fmt: skip
+        for budget in dict.fromkeys(row["budget"] for row in rows if row["task"] == task and row["planner"] == "exact"):
+            axes.axvline(budget, color=INK, ls=(0, (1, 1)), lw=0.8)
+        # Where little can be had at the least budget, all else would be a line at the top.
+        seen = [row["reward"] for row in (*curve[1:], *here[len(curve) :])]
+        if seen:
+            axes.set_ylim(bottom=min(seen) - 0.1 * (max(seen) - min(seen) or 1.0))
+        axes.set_title(task_title(task))
+        axes.set_xlabel("mean cost")
+    for axes in flat[len(tasks) :]:
+        axes.set_visible(False)
+    panels[0][0].set_ylabel("mean reward")
+    draw_legend(figure, panels)
+    return figure
+
+
+def _reach(row: dict[str, Any], name: str) -> list[list[float]] | None:
+    """How far a figure's interval reaches down and up."""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return None if low is None else [[max(row[name] - low, 0.0)], [max(high - row[name], 0.0)]]
+
+
 FIGURES: dict[str, tuple[str, Callable[[Rows], Figure]]] = {
     "curves_defaults": ("curves", lambda rows: curves(rows, "defaults")),
     "curves_paper": ("curves", lambda rows: curves(rows, "paper")),
@@ -145,6 +210,7 @@ FIGURES: dict[str, tuple[str, Callable[[Rows], Figure]]] = {
     "ablation_defaults": ("ablation", lambda rows: ablation(rows, "defaults")),
     "ablation_paper": ("ablation", lambda rows: ablation(rows, "paper")),
     "visits": ("visits", visits),
+    "zoo": ("zoo_picture", zoo),
 }
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import get_args
 
+from cmcts.extras import MissingExtra
 from cmcts.reproduction import published
-from cmcts.reproduction.units import OPTIONS, Cell, PlannerName, Training, Tuning, Variant, Work
+from cmcts.reproduction.units import OPTIONS, Cell, Curve, PlannerName, Training, Trial, Tried, Tuning, Variant, Work
 from cmcts.tasks.registry import make
 from cmcts.tasks.task import PaperSettings
 
@@ -21,6 +22,20 @@ PLANNERS: tuple[PlannerName, ...] = get_args(PlannerName)
 MAPS = ("rocksample-5-7", "rocksample-7-8", "rocksample-11-11")
 LARGE_MAP = "rocksample-15-15"
 ABLATED = "rocksample-7-8"
+# The zoo's problems, and the budgets that each is tried at. One map of either kind stands for the benchmark's maps,
+# which have a command of their own.
+ZOO: dict[str, tuple[float, ...]] = {
+    "icu-sepsis": (1.449, 1.864, 2.556),
+    "queue": (5.0,),
+    "inventory": (3.0,),
+    "avoid-8": (0.15,),
+    "soft-avoid-8": (0.15,),
+    "taxi": (0.5,),
+    "frozen-lake": (0.01,),
+    "lava-crossing": (0.1,),
+}
+TRIED: tuple[Tried, ...] = get_args(Tried)
+TRADES = ("icu-sepsis", "queue", "inventory")  # problems where people do something already
 
 
 @dataclass(frozen=True)
@@ -42,6 +57,10 @@ class Scale:
     tuning_iterations: int
     grid: tuple[tuple[float, ...], tuple[float, ...]]  # alpha0, epsilon
     option_episodes: int
+    zoo_episodes: int
+    zoo_patients: int  # where episodes are short, and a survival more or less takes many to see
+    zoo_plans: int
+    zoo_points: int
 
 
 FULL = Scale(
@@ -60,6 +79,10 @@ FULL = Scale(
     tuning_iterations=1024,
     grid=((1.0, 4.0, 8.0, 12.0), (0.1, 0.3)),
     option_episodes=500,
+    zoo_episodes=500,
+    zoo_patients=2000,
+    zoo_plans=50,
+    zoo_points=17,
 )
 QUICK = Scale(
     quick=True,
@@ -77,6 +100,10 @@ QUICK = Scale(
     tuning_iterations=128,
     grid=((4.0, 12.0), (0.1,)),
     option_episodes=40,
+    zoo_episodes=20,
+    zoo_patients=50,
+    zoo_plans=2,
+    zoo_points=5,
 )
 
 
@@ -239,7 +266,36 @@ def options(scale: Scale) -> Iterator[Cell]:
             yield Cell(task, "defaults", "cmcts", 128 if scale.quick else iterations, scale.option_episodes, cell)
 
 
-EXPERIMENTS: dict[str, Callable[[Scale], Iterator[Cell] | Iterator[Training]]] = {
+def zoo(scale: Scale) -> Iterator[Trial | Curve]:
+    """Every planner on every problem of the zoo whose package is installed."""
+    for task in ZOO:
+        if not missing_package(task):
+            yield Curve(task, scale.zoo_points)
+            yield from zoo_trials(scale, task)
+
+
+def zoo_trials(scale: Scale, task: str) -> Iterator[Trial]:
+    """All planners on one problem, at each of its budgets."""
+    episodes = scale.zoo_patients if task == "icu-sepsis" else scale.zoo_episodes
+    training = Training(task, "defaults", frontier=True)
+    for budget in ZOO[task]:
+        for planner in TRIED:
+            if planner != "baseline" or task in TRADES:
+                trained = training if planner in ("frontier", "cmcts") else None
+                plans = scale.zoo_plans if planner == "frontier" else 0
+                yield Trial(task, planner, budget, episodes, plans, trained)
+
+
+def missing_package(task: str) -> str:
+    """What a problem needs that is not installed, in a sentence, or ""."""
+    try:
+        make(task)
+    except MissingExtra as error:
+        return str(error)
+    return ""
+
+
+EXPERIMENTS: dict[str, Callable[[Scale], Iterator[Cell] | Iterator[Training] | Iterator[Trial | Curve]]] = {
     "training": training_cost,
     "rocksample": main_figure,
     "honesty": honesty,
@@ -248,8 +304,9 @@ EXPERIMENTS: dict[str, Callable[[Scale], Iterator[Cell] | Iterator[Training]]] =
     "safe-gridworld": safe_gridworld,
     "grid-search": grid_search,
     "options": options,
+    "zoo": zoo,
 }
-OURS = ("options",)  # not in the paper, and so only run when asked for by name
+OURS = ("options", "zoo")  # not in the paper, and so only run when asked for by name
 
 
 def work_of(names: tuple[str, ...], scale: Scale) -> list[Work]:
@@ -257,7 +314,7 @@ def work_of(names: tuple[str, ...], scale: Scale) -> list[Work]:
     ordered: dict[Work, None] = {}
     for name in names:
         for unit in EXPERIMENTS[name](scale):
-            if isinstance(unit, Cell):
+            if isinstance(unit, Cell | Trial):
                 ordered.update(dict.fromkeys(unit.needs))
             ordered[unit] = None
     return list(ordered)

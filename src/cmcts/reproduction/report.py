@@ -75,6 +75,15 @@ SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
         ("options",),
         (),
     ),
+    "zoo": (
+        "Problems from outside, and rivals",
+        "Each line is the exact optimum against the budget, dotted lines are the budgets. Exact figures have no "
+        "interval. A frontier's columns that decide by the state alone are judged by their decisions in every state, "
+        "where the states are few; else by episodes. Intervals: 95 %. PPO-Lagrangian and the maps of the Threshold UCT "
+        "benchmark come from their own commands.",
+        ("zoo", "avoid_maps"),
+        ("zoo",),
+    ),
 }
 
 

@@ -31,6 +31,7 @@ from cmcts.reproduction.experiments import (
 )
 from cmcts.reproduction.runner import Reproduction
 from cmcts.reproduction.units import Cell, PlannerName, Variant
+from cmcts.reproduction.zoo_results import avoid_maps, zoo, zoo_picture
 from cmcts.tasks.optimum import solve_task
 from cmcts.tasks.registry import make
 
@@ -293,4 +294,5 @@ TABLES = {
     "grid-search": {"grid_search": grid},
     "training": {"training": trainings},
     "options": {"options": option_rows},
+    "zoo": {"zoo": zoo, "zoo_picture": zoo_picture, "avoid_maps": avoid_maps},
 }

@@ -34,7 +34,8 @@ from cmcts.json_settings import flat
 from cmcts.planning.planner import Planner
 from cmcts.planning.planners import CCMCP, CMCTS, CCMCPSettings, PenalizedMCTS
 from cmcts.report.tables import Record, read_rows, write_rows, write_table
-from cmcts.reproduction.units import Cell, Training, Tuning, Work, search_settings
+from cmcts.reproduction.trials import solve_curve, tried
+from cmcts.reproduction.units import Cell, Curve, Training, Trial, Tuning, Work, search_settings
 from cmcts.tasks.registry import make
 from cmcts.training.loop import train
 from cmcts.training.multipliers import Measurement, MultiplierSettings, next_multipliers
@@ -63,11 +64,19 @@ class Reproduction:
     """The folder of a reproduction: the records of what is done, and the work that fills it."""
 
     def __init__(
-        self, path: Path, *, quick: bool, seed: int, device: Device = "cpu", executor: Executor | None = None
+        self,
+        path: Path,
+        *,
+        quick: bool,
+        seed: int,
+        device: Device = "cpu",
+        executor: Executor | None = None,
+        rivals: Path = Path("runs/rivals"),
     ) -> None:
         if executor is None:
             validate_device(device)
         self.path, self.quick, self.seed, self.executor = path, quick, seed, executor
+        self.rivals = rivals  # where rivals' own commands write
         self.device: Device = device  # where it is planned
         try:
             for folder in ("records", "episodes", "visits", "critics"):
@@ -105,8 +114,8 @@ class Reproduction:
             for unit in units:
                 self._do(unit, progress)
             return
-        needed = [unit for unit in units if not isinstance(unit, Cell)]
-        for wave in (needed, [unit for unit in units if isinstance(unit, Cell)]):
+        needed = [unit for unit in units if isinstance(unit, Training | Tuning)]
+        for wave in (needed, [unit for unit in units if not isinstance(unit, Training | Tuning)]):
             for _ in together(self.executor, lambda unit: self._do(unit, progress), wave):
                 pass
 
@@ -120,6 +129,10 @@ class Reproduction:
             record = self._train(unit, reporter)
         elif isinstance(unit, Tuning):
             record = self._tune(unit, progress.episodes)
+        elif isinstance(unit, Trial):
+            record = self._try(unit, progress.episodes)
+        elif isinstance(unit, Curve):
+            record = solve_curve(unit)
         else:
             record = self._evaluate(unit, progress.episodes)
         record["seconds"] = round(time.perf_counter() - began, 2)
@@ -188,6 +201,14 @@ class Reproduction:
         if unit.visits:
             write_rows(self._file("visits", unit, "csv"), count_visits(steps))
         return {**episodes.summary().to_dict(), "depth_interval": list(mean_interval(episodes.peak_depths))}
+
+    def _try(self, unit: Trial, on_episodes: Callable[[int], None]) -> Record:
+        trained = None
+        if unit.training is not None:
+            if not (self.record(unit.training) or {})["feasible"]:
+                return {"missing": INFEASIBLE}
+            trained = self.path / "critics" / unit.training.name
+        return tried(unit, trained, self.seed, self.executor, self.device, on_episodes)
 
     def _episodes(
         self,

@@ -198,6 +198,50 @@ def options_table(rows: list[Record]) -> Texts:
     ]  # fmt: skip
 
 
+def zoo_table(rows: list[Record]) -> Texts:
+    """Every planner on every problem of the zoo, a line for each, with what was not run."""
+    lines = []
+    for row in rows:
+        planner = str(row["planner"])
+        name = LABELS.get(planner, planner)
+        if row["remark"]:
+            name += f" ({row['remark']})"
+        share = "-" if row["bought"] is None else f"{100 * row['bought']:.0f} %"
+        trained = "-" if row["training_seconds"] is None else f"{row['training_seconds']:.0f} s"
+        figures = (
+            (missing(row), *[""] * 6)
+            if missing(row)
+            else (known(row, "reward"), share, known(row, "cost"), rate(row), trained,
+                  number(row["decision_ms"]), row["judged"])
+        )  # fmt: skip
+        lines.append((task_title(row["task"]), f"{row['budget']:g}", name, *figures))
+    return ("problem", "budget", "planner", "reward", "of what the budget buys", "cost", "episodes over budget",
+            "training", "ms a decision", "judged by"), lines  # fmt: skip
+
+
+def known(row: Record, name: str, digits: int = 3) -> str:
+    """A figure with its interval, or without where it is exact."""
+    exact = row[name] is not None and row[f"{name}_low"] == row[f"{name}_high"]
+    return f"{row[name]:.{digits}f}" if exact else interval(row, name, digits)
+
+
+def avoid_maps_table(rows: list[Record]) -> Texts:
+    """The maps of the Threshold UCT benchmark, a line for each kind, threshold and planner."""
+    lines = []
+    for row in rows:
+        about = (row["kind"], number(row["threshold"]), LABELS.get(row["planner"], row["planner"] or "-"))
+        if not row["maps"]:
+            failed = f"no: {row['failed']} trainings found nothing" if row["failed"] else "not run"
+            lines.append((*about, failed, *["-"] * 5))
+            continue
+        maps = f"{row['maps']}" + (f", and on {row['failed']} no training found anything" if row["failed"] else "")
+        cost = f"{row['cost']:.3f} ± {row['cost_se']:.3f}"
+        lines.append((*about, maps, number(row["share_median"]), number(row["share_mean"]), cost, str(row["above"]),
+                      f"{row['iterations']:.0f}"))  # fmt: skip
+    return ("maps", "threshold", "planner", "run on", "share of the optimum, median", "mean", "cost ± s.e.",
+            "maps surely above the threshold", "simulations a decision, median"), lines  # fmt: skip
+
+
 TEXTS: dict[str, Callable[[list[Record]], Texts]] = {
     "against_paper": against_paper_table,
     "curves": curves_table,
@@ -210,6 +254,8 @@ TEXTS: dict[str, Callable[[list[Record]], Texts]] = {
     "grid_search": grid_search_table,
     "training": training_table,
     "options": options_table,
+    "zoo": zoo_table,
+    "avoid_maps": avoid_maps_table,
 }
 
 

@@ -1,4 +1,4 @@
-"""Units of work: train a critic, find lambda*, run episodes. Each has a name, and is done once."""
+"""Units of work: train a critic, find lambda*, run episodes, try a planner. Each has a name, and is done once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from cmcts.training.settings import TrainingSettings
 
 Variant = Literal["defaults", "paper"]
 PlannerName = Literal["cmcts", "cc-mcp", "penalized"]
+Tried = Literal["exact", "frontier", "cmcts", "cc-mcp", "threshold-uct", "baseline"]
 
+QUICK_FRONTIER = FrontierSettings(
+    columns=4, search_factors=(1,), screening_episodes=50, choosing_episodes=100, confirming_episodes=50, values=False
+)
 # What each of our departures from the paper is worth: a training with that one undone, by its name in the table.
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "all on": {},
@@ -41,6 +45,8 @@ class Training:
     alpha0: float | None = None
     epsilon: float | None = None
     option: str = "all on"
+    frontier: bool = False
+    """Also build a frontier, as `cmcts train` does; the paper's planners keep every episode within the budget."""
 
     @property
     def name(self) -> str:
@@ -49,13 +55,14 @@ class Training:
             f"{field}{value:g}" for field in ("iterations", "alpha0", "epsilon") if (value := getattr(self, field))
         ]
         option = [] if self.option == "all on" else [self.option.replace(": ", "-").replace(" ", "-")]
-        return "_".join([self.task, self.variant, *changes, *option])
+        return "_".join([self.task, self.variant, *changes, *option, *(["frontier"] if self.frontier else [])])
 
     def settings(self, seed: int, quick: bool) -> TrainingSettings:
         """The settings of this training, as `cmcts train` would have them."""
         task = make(self.task)
-        # The paper compares planners that keep every episode within the budget: no frontier.
-        ours = TrainingSettings.for_task(task, seed=seed, frontier=FrontierSettings(columns=0))
+        columns = QUICK_FRONTIER if quick else FrontierSettings()
+        frontier = columns if self.frontier else FrontierSettings(columns=0)
+        ours = TrainingSettings.for_task(task, seed=seed, frontier=frontier)
         settings = paper_settings(task, seed) if self.variant == "paper" else ours
         changes = dict(OPTIONS[self.option])
         direct = changes.pop("", {})
@@ -125,7 +132,43 @@ class Cell:
         return [need for need in (self.training, self.tuning) if need is not None]
 
 
-Work = Training | Tuning | Cell
+@dataclass(frozen=True)
+class Trial:
+    """Try one planner on a problem of the zoo at one budget: episodes, and exact figures where they can be had."""
+
+    task: str
+    planner: Tried
+    budget: float
+    episodes: int
+    plans: int = 0
+    """Of a frontier: plans a state, on average and at most, that its columns are judged by where the states are few."""
+    training: Training | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of this trial, which is that of its record."""
+        return f"{self.task}_{self.planner}_budget{self.budget:g}_{self.episodes}"
+
+    @property
+    def needs(self) -> list[Training]:
+        """The training that must be done before, if any."""
+        return [] if self.training is None else [self.training]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Solve a problem for several budgets, from the least that can be kept to more than anybody needs."""
+
+    task: str
+    points: int
+
+    @property
+    def name(self) -> str:
+        """The name of this curve, which is that of its record."""
+        return f"{self.task}_curve_{self.points}"
+
+
+Work = Training | Tuning | Cell | Trial | Curve
 
 
 def search_settings(task: Task, variant: Variant) -> SearchSettings:

@@ -9,6 +9,7 @@ maps/           these maps, and their licence
 taxi.py         Gymnasium's Taxi with flooded squares
 frozen_lake.py  Gymnasium's FrozenLake as it is
 lava.py         MiniGrid's LavaCrossing on slippery ground
+baselines.py    what people of the trade do, as policies
 """
 
 from __future__ import annotations
