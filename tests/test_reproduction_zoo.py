@@ -69,7 +69,7 @@ def test_problems_whose_package_is_missing_say_so(tmp_path):
 
 
 UNITS = [
-    Curve("inventory", 4),
+    Curve("inventory", 4, 12.0),
     Trial("inventory", "exact", 3.0, 6),
     Trial("inventory", "baseline", 3.0, 6),
 ]
@@ -95,6 +95,7 @@ def test_tables_are_judged_exactly_and_episodes_say_what_share_is_over(tmp_path,
     assert exact["reward_mean"] == pytest.approx(optimum.reward_lower)
     assert exact["least_reward"] == pytest.approx(least.reward_lower)
     # A concave curve: more buys more, and ever less of it.
+    assert curve["budgets"][-1] == 12.0
     gains = np.diff(curve["rewards"])
     assert (gains > 0).all() and (np.diff(gains) < 0).all()
     rows = [row for row in zoo_results.zoo(run, QUICK) if row["task"] == "inventory"]

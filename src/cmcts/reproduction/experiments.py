@@ -270,8 +270,13 @@ def zoo(scale: Scale) -> Iterator[Trial | Curve]:
     """Every planner on every problem of the zoo whose package is installed."""
     for task in ZOO:
         if not missing_package(task):
-            yield Curve(task, scale.zoo_points)
+            yield zoo_curve(scale, task)
             yield from zoo_trials(scale, task)
+
+
+def zoo_curve(scale: Scale, task: str) -> Curve:
+    """What any budget buys at best, to a few times the largest that is tried."""
+    return Curve(task, scale.zoo_points, 4.0 * max(ZOO[task]))
 
 
 def zoo_trials(scale: Scale, task: str) -> Iterator[Trial]:

@@ -80,13 +80,13 @@ def tried(
 
 
 def solve_curve(unit: Curve) -> Record:
-    """The optimum for budgets from the least that can be kept to a little more than the best policy spends."""
+    """The optimum for budgets up to the largest, or to a little more than what the best policy spends."""
     task, least = make(unit.task), least_optimum(make(unit.task))
     assert task.real_model is not None and least is not None
     cmdp = enumerate_states(task.real_model, task.discount, cost_discounts=task.cost_discounts)
-    most = solve(cmdp, [np.inf]).costs[0]
+    most = min(1.05 * float(solve(cmdp, [np.inf]).costs[0]), unit.largest)
     # A budget of a rounding error more than the least can surely be kept.
-    budgets = np.linspace(least.costs[0] + 1e-9, 1.05 * most, unit.points)
+    budgets = np.linspace(least.costs[0] + 1e-9, most, unit.points)
     return {"budgets": budgets.tolist(), "rewards": [solve(cmdp, [budget]).reward for budget in budgets]}
 
 

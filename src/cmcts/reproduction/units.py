@@ -85,6 +85,10 @@ class Training:
                 tolerances=(0.05,),
                 multiplier=dataclasses.replace(settings.multiplier, max_updates=3),
             )
+        if quick and self.frontier:
+            # Its columns search as the task does, and there are many plans in every state.
+            search = dataclasses.replace(settings.search, iterations=128)
+            settings = dataclasses.replace(settings, search=search, max_rounds=1)
         return settings
 
 
@@ -157,15 +161,16 @@ class Trial:
 
 @dataclass(frozen=True)
 class Curve:
-    """Solve a problem for several budgets, from the least that can be kept to more than anybody needs."""
+    """Solve a problem for several budgets, from the least that can be kept to the largest that matters."""
 
     task: str
     points: int
+    largest: float
 
     @property
     def name(self) -> str:
         """The name of this curve, which is that of its record."""
-        return f"{self.task}_curve_{self.points}"
+        return f"{self.task}_curve_{self.points}_to{self.largest:g}"
 
 
 Work = Training | Tuning | Cell | Trial | Curve

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from cmcts.report.tables import Record
 from cmcts.reproduction import rivals
-from cmcts.reproduction.experiments import ZOO, Scale, missing_package, zoo_trials
+from cmcts.reproduction.experiments import ZOO, Scale, missing_package, zoo_curve, zoo_trials
 from cmcts.reproduction.runner import Reproduction
-from cmcts.reproduction.units import Curve, Trial
+from cmcts.reproduction.units import Trial
 
 Rows = list[Record]
 
@@ -93,7 +93,7 @@ def zoo_picture(run: Reproduction, scale: Scale) -> Rows:
     """The points of each problem's curve, as a planner "curve", and then the table's rows."""
     points = []
     for task in ZOO:
-        record = run.record(Curve(task, scale.zoo_points)) or {"budgets": [], "rewards": []}
+        record = run.record(zoo_curve(scale, task)) or {"budgets": [], "rewards": []}
         for budget, reward in zip(record["budgets"], record["rewards"], strict=True):
             about = {"task": task, "budget": budget, "planner": "curve"}
             points.append(_complete({**about, "reward": reward, "cost": budget}))
