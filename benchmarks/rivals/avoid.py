@@ -20,10 +20,7 @@ import argparse
 import time
 import warnings
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
-
-import numpy as np
 
 import cmcts
 from cmcts.commands.planner_options import make_planner
@@ -31,6 +28,8 @@ from cmcts.evaluation.episodes import EpisodePolicy, run_episodes
 from cmcts.frontier import Frontier
 from cmcts.planning.planner import Planner
 from cmcts.report.tables import Record, read_rows, write_rows
+from cmcts.reproduction import rivals
+from cmcts.reproduction.text_tables import markdown_table
 from cmcts.tasks.optimum import solve_task
 from cmcts.tasks.task import Task
 from cmcts.training.loop import train
@@ -76,7 +75,7 @@ def main() -> None:
                         write_rows(options.file, rows)
                         print(rows[-1], flush=True)
     asked = [row for row in rows if (row["milliseconds"], row["episodes"]) == (options.milliseconds, options.episodes)]
-    print("\n".join(summary(asked)))
+    print(markdown_table("avoid_maps", rivals.on_maps(asked)))
 
 
 KEYS = ("kind", "map", "threshold", "planner", "milliseconds", "episodes")
@@ -163,37 +162,6 @@ def timed(
         planner, task.real_world, [threshold], episodes=episodes, seed=seed, iterations=iterations, threads=1
     )
     return done, (time.process_time() - began) / float(done.steps.sum())
-
-
-def summary(rows: list[Record]) -> list[str]:
-    """A line in Markdown for each kind, threshold and planner, over the maps where it was run."""
-    lines = [
-        "| maps | threshold | planner | run on | share of the optimum, median | mean | cost, mean ± s.e. | above the "
-        "threshold | simulations a decision, median |",
-        "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    best = {(row["kind"], row["map"], row["threshold"]): row["reward"] for row in rows if row["planner"] == "exact"}
-    groups = dict.fromkeys((row["kind"], row["threshold"]) for row in rows)
-    for kind, threshold in groups:
-        for planner in PLANNERS[1:]:
-            here = [
-                row for row in rows if (row["kind"], row["threshold"], row["planner"]) == (kind, threshold, planner)
-            ]
-            there = [row for row in here if row["reward"] is not None and (kind, row["map"], threshold) in best]
-            if not there:
-                lines.append(f"| {kind} | {threshold:g} | {planner} | not run | | | | | |")
-                continue
-            shares = [row["reward"] / best[kind, row["map"], threshold] for row in there]
-            costs = np.array([row["cost"] for row in there])
-            # Of the mean over these maps: what is left of chance is that of the episodes on each.
-            error = float(np.sqrt(np.sum([row["cost_se"] ** 2 for row in there]))) / len(there)
-            above = sum(row["cost"] - 1.645 * row["cost_se"] > threshold for row in there)
-            lines.append(
-                f"| {kind} | {threshold:g} | {planner} | {len(there)} of {len(here)} | {median(shares):.2f} "
-                f"| {np.mean(shares):.2f} | {costs.mean():.3f} ± {error:.3f} | {above} "
-                f"| {median(row['iterations'] for row in there):,.0f} |"
-            )
-    return lines
 
 
 if __name__ == "__main__":
