@@ -8,7 +8,7 @@ training a map, by the defaults of `cmcts train`: a frontier serves any budget.
 Results go to a CSV file, a line for each map, threshold and planner, and a second call goes on where the first one
 stopped; then a summary is printed. "Share" is the reward as a share of the exact 100-step optimum at the threshold.
 
-    python benchmarks/rivals/avoid.py --planners threshold-uct cc-mcp     # no training: about 2 hours of one core
+    python benchmarks/rivals/avoid.py --planners threshold-uct cc-mcp     # no training: about an hour of one core
     python benchmarks/rivals/avoid.py                                     # all, with 40 trainings
     python benchmarks/rivals/avoid.py --quick                             # two maps, few episodes
     python benchmarks/rivals/avoid.py --summary                           # of what is there
