@@ -1,8 +1,7 @@
 """Bring the numbers of a full run into the documentation: `python docs/refresh_results.py runs/reproduce`.
 
 Copies the run's tables and figures to `docs/results/`, and rewrites every table between `<!-- table: NAME -->` and
-`<!-- end -->` in `docs/results.md`, `docs/zoo.md` and `README.md` from them. Without a folder, only rewrites. The zoo
-is a run of its own: `python docs/refresh_results.py runs/zoo`.
+`<!-- end -->` in `docs/results.md` and `README.md` from them. Without a folder, only rewrites.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from cmcts.reproduction.text_tables import markdown_table
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results"
-PAGES = (DOCS / "results.md", DOCS / "zoo.md", DOCS.parent / "README.md")
+PAGES = (DOCS / "results.md", DOCS.parent / "README.md")
 MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

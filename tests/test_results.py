@@ -27,7 +27,7 @@ def test_tables_are_made_from_the_committed_csvs(page):
     assert refresh.refreshed(text) == text
 
 
-@pytest.mark.parametrize("name", ["depth", "visits", "zoo"])
+@pytest.mark.parametrize("name", ["depth", "visits"])
 def test_figures_are_made_from_the_committed_csvs(tmp_path, name):
     picture = write_figure(name, read_rows(refresh.RESULTS / f"{FIGURES[name][0]}.csv"), tmp_path)
     drawn, committed = (
