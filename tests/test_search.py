@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cmcts
 from cmcts.critic.ensemble import immediate_costs_only
 from cmcts.envs.rocksample.model import rocksample_model
 from cmcts.envs.safe_gridworld.model import safe_gridworld_model
@@ -141,6 +142,70 @@ def test_search_of_random_models_with_leaf_values_equals_the_naive_one(
     values = random_values(model, seed, doubt=doubt)
     planner = PenalizedMCTS(model, np.linspace(0.5, 2.0, constraints), search, values=values)
     assert_search_is_naive(planner, [0.0, 0.0], np.ones(constraints), seed, iterations=60, capacity=capacity)
+
+
+@pytest.mark.slow  # a kernel for each environment
+@pytest.mark.parametrize("accounting", ["paid", "expected"])
+@pytest.mark.parametrize("search", ["uniform", "guarded", "widening"])
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_guarded_search_with_leaf_values_equals_the_naive_one(environment, search, accounting):
+    """A guard prunes, learned or by immediate costs alone, and values judge leaves: never in doubt, or often."""
+    model, states = ENVIRONMENTS[environment]()
+    pruning = PruningSettings(sigma_max=0.3, accounting=accounting)
+    pruned = 0
+    for critic in (immediate_costs_only(model), random_ensemble(model, 3, (6, 9), 5, scale=0.3, offset=0.6)):
+        for doubt in (np.inf, 2.0):
+            values = random_values(model, 3, doubt=doubt)
+            planner = CMCTS(model, critic, SEARCHES[search], pruning, 1.5, values=values)
+            for seed, state in enumerate(states):
+                session, _ = assert_search_is_naive(planner, state, 0.7, seed, iterations=80)
+                pruned += (session.tree.pruned_by[: session.tree.count[0]] > 0).sum()
+    assert pruned > 0, "the case must prune something"
+
+
+@settings(max_examples=40)
+@given(
+    kind=st.sampled_from(["cmcts, nothing learned", "cmcts, perceptrons", "cmcts, linear"]),
+    seed=st.integers(0, 1000),
+    constraints=st.integers(1, 3),
+    horizon=st.integers(1, 12),
+    doubt=st.sampled_from([0.0, 1.0, np.inf]),
+    accounting=st.sampled_from(["paid", "expected"]),
+    capacity=st.sampled_from([2, 10, 10_000]),
+)
+def test_guarded_search_of_random_models_with_leaf_values_equals_the_naive_one(
+    kind, seed, constraints, horizon, doubt, accounting, capacity
+):
+    model = dataclasses.replace(table_model(random_table(seed, constraints=constraints)), compilable=False)
+    search = SearchSettings(discount=0.9, horizon=horizon, exploration=1.0, guarded_rollouts=bool(seed % 2))
+    bare = make_planner(kind, model, search, PruningSettings(sigma_max=0.3, accounting=accounting), seed)
+    prices, values = np.linspace(0.5, 2.0, constraints), random_values(model, seed, doubt=doubt)
+    planner = CMCTS(model, bare.critic, search, bare.pruning, prices, values=values)
+    budgets = np.linspace(1.0, 0.5, constraints)
+    assert_search_is_naive(planner, [0.0, 0.0], budgets, seed, iterations=60, capacity=capacity)
+
+
+@pytest.mark.parametrize("accounting", ["paid", "expected"])
+def test_compiled_guarded_search_with_leaf_values_equals_the_naive_one(accounting):
+    """A guard that has learned, and one that has not, are one kernel with values: only their weights differ."""
+    model, values = cmcts.make("random-absorbing-3").model, []
+    for critic in (immediate_costs_only(model), random_ensemble(model, 3, members=2, scale=0.3, offset=0.6)):
+        pruning = PruningSettings(sigma_max=0.3, accounting=accounting)
+        planner = CMCTS(model, critic, SHORT, pruning, 1.5, values=random_values(model, 3, doubt=2.0))
+        session, _ = assert_search_is_naive(planner, model.start_state(), 0.7, 1)
+        assert (session.tree.pruned_by[: session.tree.count[0]] > 0).any()
+        values.append(session.tree.reward_values[ROOT].tolist())
+    assert values[0] != values[1], "the cases must differ"
+
+
+@pytest.mark.slow  # a kernel of its own
+def test_a_guard_that_is_no_perceptron_shares_its_place_with_values_and_equals_the_naive_search():
+    """It is shown the model's features alone, compiled as well: its largest one is never a price."""
+    model = table_model(random_table(5, actions=4, constraints=2))
+    rng = np.random.default_rng(5)
+    critic = lookup_critic(model, rng.random((6, 8)) * 2.0, rng.random((6, 8)) * 0.6)
+    planner = CMCTS(model, critic, SHORT, multiplier=[40.0, 40.0], values=random_values(model, 5, doubt=1.0))
+    assert_search_is_naive(planner, [0.0, 0.0], [1.5, 0.6], 1)
 
 
 @pytest.mark.parametrize("search", SEARCHES)

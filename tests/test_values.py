@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import subprocess
 import sys
 
@@ -24,7 +25,7 @@ from cmcts.exact.random_problems import random_problem
 from cmcts.frontier import Frontier, FrontierSettings
 from cmcts.frontier.lessons import lessons_of
 from cmcts.model.worlds import world_of
-from cmcts.planning.planners import PenalizedMCTS
+from cmcts.planning.planners import CMCTS, PenalizedMCTS
 from cmcts.random import stream
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
@@ -89,23 +90,44 @@ def test_values_that_overflow_are_a_fault():
         planner.plan(model.start_state(), 0.0)
 
 
-def test_values_go_with_their_model_and_without_pruning():
+def test_values_go_with_their_model():
     model, other = TASK.model, cmcts.make("rocksample-3-2").model
     with pytest.raises(InvalidInput, match=r"expected leaf values of \d+ features and 1 prices .* got 8 and 1"):
         PenalizedMCTS(other, 0.0, SEARCH, values=random_values(model, 0))
-    with pytest.raises(InvalidInput, match="leaf values or pruning, not both"):
-        PenalizedMCTS(
-            model,
-            0.0,
-            SEARCH,
-            critic=immediate_costs_only(model),
-            pruning=PruningSettings(),
-            values=random_values(model, 0),
-        )
     with pytest.raises(InvalidInput, match="the same discount of rewards and costs with leaf values"):
         PenalizedMCTS(model, 0.0, dataclasses.replace(SEARCH, cost_discounts=0.5), values=random_values(model, 0))
-    with pytest.raises(InvalidInput, match="leaf values without a guard"):
-        ColumnSettings((0.0,), SEARCH, "immediate", (1.0,), PruningSettings(), values=True)
+
+
+def test_a_guard_prunes_what_values_think_well_of():
+    """Values that know no cost and love every leaf open no action that the guard refuses."""
+    model = TASK.model
+    guard, rosy = immediate_costs_only(model), constant_values(model, 50.0, [0.0])
+    bare = CMCTS(model, guard, SEARCH).plan(model.start_state(), 0.0)
+    valued = CMCTS(model, guard, SEARCH, values=rosy).plan(model.start_state(), 0.0)
+    assert bare.pruned.any() and not bare.pruned.all()
+    np.testing.assert_array_equal(valued.pruned, bare.pruned)
+    assert (valued.reward_values[valued.visits > 0] > bare.reward_values[valued.visits > 0] + 10.0).all()
+
+
+def test_a_guarded_planner_with_values_travels():
+    model = TASK.model
+    planner = CMCTS(model, immediate_costs_only(model), SEARCH, values=random_values(model, 0))
+    ours = planner.plan(model.start_state(), 0.5, rng=1)
+    theirs = pickle.loads(pickle.dumps(planner)).plan(model.start_state(), 0.5, rng=1)
+    np.testing.assert_array_equal(ours.reward_values, theirs.reward_values)
+
+
+def test_a_search_with_values_is_refused_on_a_gpu_and_planned_on_the_cpu(monkeypatch):
+    from cmcts.planning import gpu
+
+    monkeypatch.setattr(gpu, "validate_device_for", lambda planner, device: None)  # as if there were one
+    model = TASK.model
+    planner = CMCTS(model, immediate_costs_only(model), SEARCH, values=random_values(model, 0))
+    with pytest.raises(InvalidInput, match=r'a search without leaf values on a GPU, .*use device "cpu"'):
+        planner.lanes  # noqa: B018
+    states = np.tile(model.start_state(), (3, 1))
+    here, there = (planner.plan_batch(states, np.zeros(3), rngs=[1, 2, 3], device=d) for d in ("cpu", "cuda"))
+    assert [d.action for d in here] == [d.action for d in there]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +151,7 @@ def test_damaged_values_are_refused_by_name(change, message):
 
 
 def valued_bundle():
-    sample = Sample(np.array([1.0, 2.0]), np.zeros((2, 1)))
+    sample, poorer = (Sample(np.array([low, low + 1.0]), np.zeros((2, 1))) for low in (1.0, 0.0))
     return Bundle(
         task=TASK.name,
         model_digest=model_digest(TASK.model),
@@ -141,7 +163,10 @@ def valued_bundle():
         budget=TASK.budget,
         training={},
         library="0",
-        columns=(Column(ColumnSettings((0.5,), SEARCH, values=True), sample, sample),),
+        columns=(
+            Column(ColumnSettings((0.5,), SEARCH, values=True), sample, sample),
+            Column(ColumnSettings((0.0,), SEARCH, "immediate", (0.0,), PruningSettings(), True), poorer, poorer),
+        ),
         values=random_values(TASK.model, 0, doubt=0.5),
     )
 
@@ -154,6 +179,11 @@ def test_a_bundle_keeps_its_values_and_hands_them_to_its_planners(tmp_path):
     ours = frontier.at(5.0).plan(TASK.model.start_state(), rng=3)
     theirs = PenalizedMCTS(TASK.model, 0.5, SEARCH, values=bundle.values).plan(TASK.model.start_state(), 0.0, rng=3)
     np.testing.assert_array_equal(ours.reward_values, theirs.reward_values)
+    guarded = frontier.planners[1]
+    assert frontier.columns[1].settings.name == "no critic at 0 with values" and isinstance(guarded, CMCTS)
+    ours = guarded.plan(TASK.model.start_state(), 0.0, rng=3)
+    theirs = CMCTS(TASK.model, immediate_costs_only(TASK.model), SEARCH, values=bundle.values)
+    np.testing.assert_array_equal(ours.reward_values, theirs.plan(TASK.model.start_state(), 0.0, rng=3).reward_values)
     path = tmp_path / bundles.VALUES_FILE
     content = bytearray(path.read_bytes())
     content[-1] ^= 1

@@ -45,14 +45,13 @@ class ColumnSettings:
     pruning: PruningSettings | None = None
     """What counts as unsafe to the guard."""
     values: bool = False
-    """Leaves are judged by the bundle's leaf values before rollouts; only without a guard."""
+    """Leaves are judged by the bundle's leaf values before rollouts."""
 
     def __post_init__(self) -> None:
         expect(len(self.prices) >= 1, "a price for every constraint", self.prices)
         expect(all(0 <= price < np.inf for price in self.prices), "prices >= 0 and finite", self.prices)
         expect(self.guard in ("none", "critic", "immediate"), 'guard "none", "critic" or "immediate"', self.guard)
         guarded = self.guard != "none"
-        expect(not (guarded and self.values), "leaf values without a guard", self.guard)
         expect((self.pruning is not None) == guarded, "pruning with a guard, and only then", self.pruning)
         count = len(self.prices) if guarded else 0
         expect(len(self.budget) == count, f"{count} budgets of a column guarded by {self.guard}", self.budget)
@@ -60,7 +59,7 @@ class ColumnSettings:
 
     @property
     def name(self) -> str:
-        """What it is, in words: "lambda 2.5, 1024 simulations with values", "critic at 1, lambda 2.5"."""
+        """What it is, in words: "lambda 2.5, 1024 simulations with values", "critic at 1 with values, lambda 2.5"."""
         price = f"lambda {_numbers(self.prices)}"
         if self.guard == "none":
             width = 1.0 if self.search.exploration is not None else self.search.relative_exploration
@@ -69,6 +68,7 @@ class ColumnSettings:
             leaves = " with values" if self.values else priced
             return f"{price}, {self.search.iterations} simulations{leaves}{explored}"
         guard = f"{'critic' if self.guard == 'critic' else 'no critic'} at {_numbers(self.budget)}"
+        guard += " with values" if self.values else ""
         return f"{guard}, {price}" if any(self.prices) else guard
 
 

@@ -1,4 +1,4 @@
-"""Leaf values: reward and costs to go of a state, for any price, read at the leaves of a priced search.
+"""Leaf values: reward and costs to go of a state, for any price, read at the leaves of a search.
 
 They are what a rollout would estimate, learned from whole episodes of priced searches in the training world. One
 ensemble serves all prices: its inputs are the model's features and, for each constraint, log(1 + price / unit). It lies
@@ -6,6 +6,8 @@ in a file as the ensemble's layers (weights.py) and
 
 price_units   [M] float64, the prices that it knows as 1
 doubt         [1] float64, in units of reward: where the members disagree by more, a rollout is asked as well
+
+A search has one place for what it asks about states. Where a guard prunes as well, both share it (`GuardAndValues`).
 """
 
 from __future__ import annotations
@@ -13,13 +15,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import config
 from numpy.typing import NDArray
 
+from cmcts.compilation.content import Function, around, content_type
 from cmcts.critic import weights
-from cmcts.critic.ensemble import SafetyCritic, ensemble
+from cmcts.critic.ensemble import SafetyCritic, ensemble, predict_ensemble
 from cmcts.critic.weights import Layers
 from cmcts.errors import InvalidInput, expect
 from cmcts.model.interface import Model
@@ -65,6 +70,48 @@ class LeafValues:
                 f"expected leaf values of {theirs[0]} features and {theirs[1]} prices for model {model.name!r}, got "
                 f"{ours[0]} and {ours[1]}"
             )
+
+
+class _PairParams(NamedTuple):
+    guard: Any
+    values: Any  # EnsembleParams
+    features: int  # F, all that the guard sees of the inputs
+    outputs: int  # A*M of the guard; the values' come after them
+
+
+def _one_after_the_other(judge: Function) -> Function:
+    def predict(params, inputs, scratch, mean, sigma):  # type: ignore[no-untyped-def]
+        first = params.outputs
+        judge(params.guard, inputs[: params.features], scratch, mean[:first], sigma[:first])
+        predict_ensemble(params.values, inputs, scratch, mean[first:], sigma[first:])
+
+    return predict
+
+
+class GuardAndValues:
+    """A guard and leaf values in a search's one place for a critic: outputs [A*M + 1 + M], the guard's first.
+
+    So a search remembers of a state what both say, and pruning and leaves read their own part of it.
+    """
+
+    def __init__(self, guard: SafetyCritic, values: LeafValues) -> None:
+        network, outputs = values.network, guard.action_count * guard.cost_count
+        self.guard, self.support, self.verdict = guard, guard.support, guard.verdict
+        self.params = _PairParams(guard.params, network.params, guard.feature_count, outputs)
+        self.scratch_width = max(guard.scratch_width, network.scratch_width)
+        self.uncompiled = SimpleNamespace(predict=_one_after_the_other(guard.uncompiled.predict))
+        if not config.DISABLE_JIT:
+            functions = {"predict": around(_one_after_the_other, guard.predict)}
+            self._numba_type_ = content_type("critic", functions, self.params)
+
+    @property
+    def compiles(self) -> bool:
+        """Whether Numba can compile the guard, as far as is known."""
+        return self.guard.compiles
+
+    def compile_fault(self, *, gpu: bool = False) -> str:
+        """Why Numba cannot compile the guard; the values are the library's own."""
+        return self.guard.compile_fault(gpu=gpu)
 
 
 def to_arrays(values: LeafValues) -> dict[str, NDArray[Any]]:

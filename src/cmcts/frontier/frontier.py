@@ -48,13 +48,14 @@ def planner_of(
     """The planner that a column stands for."""
     if column.values and values is None:
         raise InvalidInput(f"expected leaf values for the column {column.name!r}, got none")
+    read = values if column.values else None
     if column.guard == "none":
-        return PenalizedMCTS(model, column.prices, column.search, values=values if column.values else None)
+        return PenalizedMCTS(model, column.prices, column.search, values=read)
     if column.guard == "critic" and critic is None:
         raise InvalidInput(f"expected a safety critic for the column {column.name!r}, got none")
     guard = critic if column.guard == "critic" else immediate_costs_only(model, tuple(cost_scale))
     assert guard is not None
-    return CMCTS(model, guard, column.search, column.pruning, column.prices)
+    return CMCTS(model, guard, column.search, column.pruning, column.prices, values=read)
 
 
 @dataclass(frozen=True, eq=False)

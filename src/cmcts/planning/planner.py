@@ -16,7 +16,7 @@ from numba import config
 from numpy.typing import ArrayLike, NDArray
 
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
-from cmcts.critic.values import LeafValues
+from cmcts.critic.values import GuardAndValues, LeafValues
 from cmcts.devices import Device
 from cmcts.errors import InvalidInput, expect
 from cmcts.model.interface import Model
@@ -30,7 +30,7 @@ from cmcts.random import Stream, stream
 from cmcts.search.kernels import Rules
 from cmcts.search.lanes import Lanes
 from cmcts.search.pruning import ROUNDING, PruningSettings
-from cmcts.search.session import SearchSession
+from cmcts.search.session import Critic, SearchSession
 from cmcts.search.settings import SearchSettings
 from cmcts.search.tree import Tree, in_use
 
@@ -73,7 +73,6 @@ class Planner:
         self._critic = critic or immediate_costs_only(model)
         self._pruning = pruning
         self._critic.validate_for(model)
-        expect(values is None or pruning is None, "leaf values or pruning, not both", pruning)
         self._values = values
         self._cost_discounts = np.array(self._search.discounts_for(model))
         self._price_growth = self._cost_discounts / self._search.discount
@@ -161,6 +160,10 @@ class Planner:
     def minds_budget(self) -> bool:
         """Whether decisions depend on what is left of the budget, and not on state and multipliers alone."""
         return True
+
+    def decides_by_state(self, budget: ArrayLike) -> bool:
+        """Whether an episode that may spend so much is decided by state and time alone, whatever happens in it."""
+        return not self.minds_budget
 
     def initial_multipliers(self) -> NDArray[np.float64]:
         """lambda at the start of an episode."""
@@ -347,13 +350,19 @@ class Planner:
         values = self.values
         return SearchSession(
             self.model,
-            self.critic if values is None else values.network,
+            self._judge(),
             self._rules(),
             self.critic.cost_scale,
             self.cost_discounts.tolist(),
             self.search.max_nodes,
             () if values is None else values.price_units,
         )
+
+    def _judge(self) -> Critic:
+        """What its searches ask about states: the critic, leaf values, or both."""
+        if self.values is None:
+            return self.critic
+        return self.values.network if self.pruning is None else GuardAndValues(self.critic, self.values)
 
     def warm_up(self, threads: int = 1) -> None:
         """Get ready to decide on time: load or compile the search, and touch the memory of `threads` searches at once.

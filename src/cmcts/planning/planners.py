@@ -65,6 +65,10 @@ class PenalizedMCTS(Planner):
         """Only where a critic prunes by it, or rollouts refuse what it does not pay for."""
         return self.pruning is not None or self.search.thrifty_rollouts
 
+    def decides_by_state(self, budget: ArrayLike) -> bool:
+        """Also where nothing may be spent, for what was paid leaves nothing of nothing."""
+        return not self.minds_budget or not (np.any(budget) or self.charges_expected_costs)
+
     def initial_multipliers(self) -> NDArray[np.float64]:
         """[M] lambda, which stays what it is."""
         return self._multipliers.copy()
@@ -74,7 +78,8 @@ class CMCTS(PenalizedMCTS):
     """C-MCTS: the safety critic prunes unsafe actions wherever the tree is expanded (Algorithm 1).
 
     Deployment has no multiplier; `multiplier` is for gathering training data, where the penalised problem is solved
-    under the latest critic.
+    under the latest critic, and for columns of a frontier. With `values`, leaves are judged by what was learned of
+    reward and costs to go at that multiplier, instead of by rollouts.
     """
 
     def __init__(
@@ -86,9 +91,10 @@ class CMCTS(PenalizedMCTS):
         multiplier: ArrayLike | None = None,
         *,
         trained_budget: ArrayLike | None = None,
+        values: LeafValues | None = None,
     ) -> None:
         weights = np.zeros(model.cost_count) if multiplier is None else multiplier
-        super().__init__(model, weights, search, critic=critic, pruning=pruning or PruningSettings())
+        super().__init__(model, weights, search, critic=critic, pruning=pruning or PruningSettings(), values=values)
         self._trained_budget = (
             None if trained_budget is None else model.validate_costs(trained_budget, "trained_budget")
         )

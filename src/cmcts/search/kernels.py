@@ -76,7 +76,7 @@ class Rules(NamedTuple):
     tune_multipliers: bool  # CC-MCP: move the multipliers after every simulation
     reward_scale: float  # multipliers move in units of it, a cost scale
     multiplier_max: float
-    leaf_values: bool  # leaf values have the critic's place, and are read before a leaf is rolled out
+    leaf_values: bool  # they have the critic's place, or share it, and are read before a leaf is rolled out
     value_doubt: float  # it is rolled out where their members disagree by more, in units of reward
 
 

@@ -81,6 +81,8 @@ class Lanes:
     """The searches of one planner on the GPU; a session says what it is made of."""
 
     def __init__(self, session: SearchSession) -> None:
+        if session.rules.leaf_values:  # all lanes would have to be told their prices
+            raise InvalidInput('expected a search without leaf values on a GPU, got one with them: use device "cpu"')
         self._session, self._model = session, session.model
         # Threads side by side that look something up find it or not, and all wait for those that do not.
         self._rules = session.rules._replace(remember_critic=False)

@@ -76,9 +76,10 @@ class SearchSession:
         max_nodes: int = 1 << 17,
         price_units: Sequence[float] = (),
     ) -> None:
-        """`price_units` are those of the leaf values that have the critic's place, if they do."""
+        """`price_units` are those of the leaf values that have the critic's place, or share it with a guard."""
         self.model, self.critic, self.rules, self.max_nodes = model, critic, rules, max_nodes
         self.cost_discounts = np.array(cost_discounts, np.float64)
+        judged = model.action_count * model.cost_count if rules.use_critic else 0
         self.work = workspace(
             model.state_size,
             model.action_count,
@@ -88,7 +89,7 @@ class SearchSession:
             rules.discount,
             cost_discounts,
             extra_inputs=len(price_units),
-            outputs=1 + model.cost_count if price_units else None,
+            outputs=judged + 1 + model.cost_count if price_units else None,
         )
         self.work.cost_scale[:] = cost_scale
         self.price_units = np.array(price_units)
