@@ -4,7 +4,8 @@
     python benchmarks/finite.py queue --critic runs/queue --budgets 2 5 8
 
 Columns are judged in the training world, by their decisions in every state, over at most --seeds plans a state on
-average that no training has made; those with a guard, which mind what is left of the budget, by --episodes episodes.
+average that no training has made; those with a guard, which mind what is left of a budget above 0, by --episodes
+episodes.
 With --world real, in the real world. "Bought" is the reward as a share of what the budget buys: the optimum there minus
 that at the least budget.
 """
@@ -30,7 +31,7 @@ def main() -> None:
     parser.add_argument("--critic", required=True, help="a folder that `cmcts train` wrote, or a task that ships one")
     parser.add_argument("--budgets", nargs="+", type=float, help="the task's own, if none is named")
     parser.add_argument("--seeds", type=int, default=100, help="plans a state, on average and at most")
-    parser.add_argument("--episodes", type=int, default=1000, help="of columns with a guard")
+    parser.add_argument("--episodes", type=int, default=1000, help="of columns with a guard and a budget above 0")
     parser.add_argument("--world", choices=("training", "real"), default="training")
     options = parser.parse_args()
     task = make(options.task)

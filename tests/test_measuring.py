@@ -17,8 +17,10 @@ from cmcts.evaluation.tabulated import _shared_out, exact_values, judged
 from cmcts.exact.random_problems import random_problem
 from cmcts.exact.solver import evaluate, visits
 from cmcts.executors import Here
-from cmcts.frontier import generation
+from cmcts.frontier import generation, measuring
 from cmcts.frontier.candidates import Candidate, Candidates, difference
+from cmcts.frontier.generation import _Course
+from cmcts.frontier.lessons import Lessons, best_known
 from cmcts.frontier.measuring import Measurements
 from cmcts.frontier.mixture import Limits
 from cmcts.frontier.settings import FrontierSettings
@@ -145,6 +147,9 @@ def test_columns_with_a_guard_and_worlds_of_many_states_are_measured_by_episodes
     task = cmcts.make("random-absorbing-3")
     guarded = ColumnSettings((0.0,), replace(task.search, iterations=16), "immediate", task.budget, task.pruning)
     assert measurements(task).screen(0, guarded).known is None
+    saving = measurements(task).screen(1, replace(guarded, budget=(0.0,)))
+    assert saving.known is not None, "what may spend nothing has nothing left wherever it is"
+    assert abs(saving.reward - saving.rewards.mean()) <= 6 * np.hypot(saving.errors[0], saving.rewards.std() / 4)
     large = cmcts.make("rocksample-5-7")
     recorder = Memory()
     assert (
@@ -162,6 +167,55 @@ def test_a_world_that_does_not_do_what_its_model_says_is_measured_by_episodes():
     measured = measurements(told)
     assert measured.screen(0, column).known is None
     assert measured.screen(1, column).known is None, "nor is what it says of later columns believed"
+
+
+def test_what_the_curve_rises_is_not_what_lies_far_below_it():
+    def trial(reward, cost):
+        known = np.array([[reward, cost], [0.0, 0.0]])
+        return Candidate(ColumnSettings((cost,), SEARCH), Sample(np.zeros(2), np.zeros((2, 1)), known), alive=True)
+
+    rungs = [np.array([budget]) for budget in (0.0, 0.5, 1.0)]
+    assert Candidates([trial(2.0, 1.0), trial(1.0, 0.0), trial(-50.0, 0.0)], rungs).rise == pytest.approx(1.0)
+    assert Candidates([trial(2.0, 1.0), trial(-50.0, 0.5)], rungs).rise == pytest.approx(52.0), "all there is there"
+
+
+def test_the_best_that_is_known_of_a_state_is_another_policy_s_at_another_price():
+    """Two policies in two states: one earns 5 at a cost of 2 in the first, the other 3 and 1 for nothing."""
+    features = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
+    spends = Lessons(np.column_stack([features, np.zeros(2, np.float32)]), np.array([[5.0, 2.0], [0.0, 0.0]]))
+    saves = Lessons(np.column_stack([features, np.ones(2, np.float32)]), np.array([[3.0, 0.0], [1.0, 0.0]]))
+    found = best_known([spends, saves], [np.array([0.5]), np.array([2.0])], [0.5])
+    np.testing.assert_array_equal(found.targets, [[5.0, 2.0], [1.0, 0.0], [3.0, 0.0], [1.0, 0.0]])
+    np.testing.assert_array_equal(found.inputs[:, :2], np.tile(features, (2, 1)))
+    np.testing.assert_allclose(found.inputs[:, 2], np.log1p([1.0, 1.0, 4.0, 4.0]), rtol=1e-6)
+
+
+def test_guarded_columns_read_values_where_these_pay_and_lessons_are_the_best_that_is_known(monkeypatch):
+    task = replace(cmcts.make("random-absorbing-3"), search=SEARCH)
+    asked = []
+
+    def fit(inputs, targets, steps, seed, exact, on_chunk):
+        assert exact
+        asked.append((inputs, targets, [arrays for arrays in recorder.arrays.values() if "targets" in arrays]))
+        layer = np.linalg.lstsq(np.column_stack([inputs, np.ones(len(inputs))]), targets, rcond=None)[0]
+        return ((layer[None, :-1].astype(np.float32), layer[None, -1].astype(np.float32)),), 0.5
+
+    monkeypatch.setattr(measuring, "PLANS", 100)
+    monkeypatch.setattr(_Course, "leaves_more", lambda course, earlier: True)
+    recorder = Memory()
+    settings = FrontierSettings(columns=12, screening_episodes=20, choosing_episodes=40, confirming_episodes=20)
+    course = _Course(Measurements(task, settings, 5, None, np.ones(1), recorder), None, fit)
+    course.run()
+    guarded = [trial for trial in course.candidates.tried if trial.settings.guard != "none"]
+    assert guarded and all(trial.settings.values for trial in guarded)
+    assert any(trial.settings.budget == (0.0,) and trial.sample.known is not None for trial in guarded)
+    inputs, targets, known = asked[-1]
+    assert len(known) > 3
+    price = np.expm1(inputs[:, -1])[:, None]
+    for arrays in known:  # every state's lesson leaves at least what each policy leaves there, at every price
+        rows = [int(np.flatnonzero((arrays["inputs"][:, :-1] == row).all(axis=1))[0]) for row in inputs[:, :-1]]
+        theirs = arrays["targets"][rows]
+        assert (targets[:, 0] - price[:, 0] * targets[:, 1] >= theirs[:, 0] - price[:, 0] * theirs[:, 1] - 1e-6).all()
 
 
 def test_what_is_known_takes_the_place_of_what_episodes_say():

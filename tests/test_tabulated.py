@@ -9,10 +9,11 @@ from cmcts.critic.ensemble import immediate_costs_only
 from cmcts.errors import InvalidInput
 from cmcts.evaluation.episodes import run_episodes
 from cmcts.evaluation.statistics import standard_error
-from cmcts.evaluation.tabulated import exact_values, tabulated
+from cmcts.evaluation.tabulated import exact_values, judged, tabulated
 from cmcts.exact.random_problems import random_problem
 from cmcts.model.worlds import world_of
 from cmcts.planning.planners import CCMCP, CMCTS, PenalizedMCTS
+from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 
 PROBLEM = random_problem(3, "absorbing")
@@ -41,3 +42,20 @@ def test_a_planner_that_remembers_is_refused(kind):
     planner = CCMCP(model, SEARCH) if kind == "cc-mcp" else CMCTS(model, immediate_costs_only(model), SEARCH)
     with pytest.raises(InvalidInput, match=f"decides by the state alone .*got {type(planner).__name__}"):
         tabulated(planner, PROBLEM.cmdp, seeds=2)
+
+
+def test_who_may_spend_nothing_is_judged_though_it_minds_what_is_left():
+    """Of nothing nothing is ever left, so that its episodes earn what its decisions in every state say."""
+    problem = random_problem(2, "absorbing")
+    planner = CMCTS(problem.model, immediate_costs_only(problem.model), SEARCH)
+    units = np.zeros(2)
+    found = judged(planner, problem.cmdp, precision=1e-9, units=units, plans=2000, budget=np.zeros(1))
+    episodes, _ = run_episodes(planner, lambda: world_of(problem.model), 0.0, episodes=400, seed=1)
+    for mean, error, played in zip(found.means, found.errors, (episodes.rewards, episodes.costs[:, 0]), strict=True):
+        assert abs(mean - played.mean()) <= 4 * np.hypot(error, played.std() / 20)
+    assert episodes.costs.any(), "some must pay what cannot be avoided, and still have nothing left"
+    with pytest.raises(InvalidInput, match=r"decides by the state alone .*got CMCTS with budget \[1\.\]"):
+        judged(planner, problem.cmdp, precision=0.1, units=units, plans=100, budget=np.ones(1))
+    expected = CMCTS(problem.model, planner.critic, SEARCH, PruningSettings(accounting="expected"))
+    with pytest.raises(InvalidInput, match=r"got CMCTS with budget \[0\.\]"):
+        judged(expected, problem.cmdp, precision=0.1, units=units, plans=100, budget=np.zeros(1))

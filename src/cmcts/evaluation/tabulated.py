@@ -10,7 +10,8 @@ of variance, for the gradient of a policy's value with respect to its probabilit
 plans where d(s) sd_a Q(s, a) is large: most states are visited rarely, or decided alike by every plan.
 
 All that takes a planner whose decisions depend on the state alone; one that prunes by what is left of the budget, or
-carries multipliers from step to step, is another policy after every history.
+carries multipliers from step to step, is another policy after every history. Of a budget of 0 nothing is ever left:
+there, who prunes by it is judged as well.
 """
 
 from __future__ import annotations
@@ -79,13 +80,14 @@ def judged(
     device: Device = "cpu",
     executor: Executor | None = None,
     on_plans: Callable[[int], None] | None = None,
+    budget: Floats | None = None,
 ) -> Judged:
     """The planner's decisions, with plans where they matter, until reward and costs are known to a share `precision`.
 
     A share of their means or of `units` [1 + M], whichever is larger. At most so many `plans`, though two in every
-    state. `on_plans` hears of those that are made.
+    state. `on_plans` hears of those that are made. `budget` is what an episode may spend, if the planner minds it.
     """
-    tally = _Tally(planner, cmdp, seed, None, device, executor, on_plans)
+    tally = _Tally(planner, cmdp, seed, None, device, executor, on_plans, budget)
     tally.add(np.full(cmdp.state_count, FEWEST))
     while True:
         so_far = tally.judged()
@@ -110,10 +112,12 @@ class _Tally:
         device: Device = "cpu",
         executor: Executor | None = None,
         on_plans: Callable[[int], None] | None = None,
+        budget: Floats | None = None,
     ) -> None:
-        if planner.minds_budget:
+        if planner.minds_budget if budget is None else not planner.decides_by_state(budget):
             raise InvalidInput(
-                f"expected a planner that decides by the state alone (PenalizedMCTS), got {type(planner).__name__}"
+                "expected a planner that decides by the state alone (PenalizedMCTS), got "
+                f"{type(planner).__name__}{'' if budget is None else f' with budget {budget}'}"
             )
         prices = np.tile(planner.initial_multipliers(), (cmdp.state_count, 1))
         if (planner.price_growth != 1.0).any():
@@ -123,7 +127,8 @@ class _Tally:
         self.cmdp, self.on_plans = cmdp, on_plans
         self.executor = executor or Here()
         self.counts = np.zeros((cmdp.state_count, cmdp.action_count), np.int64)
-        plans = _Plans(planner, cmdp.states, prices, seed, iterations, device, self.executor.threads)
+        left = np.zeros(planner.model.cost_count) if budget is None else budget
+        plans = _Plans(planner, cmdp.states, prices, left, seed, iterations, device, self.executor.threads)
         self.work = Work(plans.actions, f"decisions of {planner.model.name} in states, plans")
 
     def add(self, wanted: Integers) -> None:
@@ -177,6 +182,7 @@ class _Plans:
     planner: Planner
     states: Floats
     prices: Floats
+    budget: Floats
     seed: int
     iterations: int | None
     device: Device
@@ -187,7 +193,7 @@ class _Plans:
         rows = np.array(unit[0])
         decisions = self.planner.plan_batch(
             self.states[rows],
-            np.zeros_like(self.prices[rows]),
+            np.tile(self.budget, (len(rows), 1)),
             rngs=[stage_seed(self.seed, state, number) for state, number in zip(*unit, strict=True)],
             iterations=self.iterations,
             multipliers=self.prices[rows],

@@ -17,14 +17,14 @@ from cmcts.frontier.policy import MixedPolicy
 from cmcts.tasks.task import Task
 
 PRECISION = 0.001
-SMALL = 0.1  # of the budget: what costs less need not be known better
+SMALL = 0.1  # of the budget, or of 1 if it is 0: what costs less need not be known better
 SEED = 9  # which no training plans with
 
 
 @dataclass(frozen=True)
 class Judge:
     """How columns are judged: by decisions in every state, until they are known to a thousandth or so many plans are
-    made in a state on average, and by episodes if they mind what is left of the budget."""
+    made in a state on average, and by episodes if they mind what is left of the budget and something is."""
 
     cmdp: FiniteCMDP
     seeds: int
@@ -41,15 +41,16 @@ class Judge:
 
     def _column(self, policy: MixedPolicy, k: int, task: Task, world: Callable[..., Any]) -> NDArray[np.float64]:
         column, planner = policy.columns[k].settings, policy.planners[k]
-        if column.guard == "none":
+        if planner.decides_by_state(column.budget):
             found = judged(
                 planner,
                 self.cmdp,
                 precision=PRECISION,
-                units=np.concatenate([[0.0], SMALL * policy.budget]),
+                units=np.concatenate([[0.0], SMALL * np.where(policy.budget > 0, policy.budget, 1.0)]),
                 plans=self.seeds * self.cmdp.state_count,
                 seed=SEED,
                 executor=self.executor,
+                budget=np.array(column.budget) if column.budget else None,
             )
             return np.stack([found.means, found.errors])
         done, _ = episodes_on(self.executor, planner, world, column.budget, episodes=self.episodes, seed=1)

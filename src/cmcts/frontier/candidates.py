@@ -76,9 +76,10 @@ class Candidates:
 
     @property
     def rise(self) -> float:
-        """What lies between the least and the most that is earned."""
-        rewards = [candidate.sample.reward for candidate in self.alive]
-        return max(rewards) - min(rewards)
+        """What lies between the least and the most that the curve earns, not columns that it has left far below."""
+        most = max(candidate.sample.reward for candidate in self.alive)
+        earned = [value for budget in self.ladder if np.isfinite(value := self.value(budget))]
+        return most - min(earned, default=min(candidate.sample.reward for candidate in self.alive))
 
     def can_matter(self, candidate: Candidate) -> bool:
         """Whether a column may be worth more than the mixture for some budget of the ladder, or spend less than all."""

@@ -10,7 +10,7 @@
     rollouts      that know the price, where the model has them and values do not judge leaves: the same comparison
     bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
     search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays; then
-                  between these prices; then exploring less, or more
+                  between these prices; then exploring less, or more. Where leaf values are read, exploring comes first
     guards anew   the critic at the task's budget, with and without the price that suits; at every budget of the ladder
                   where the planning model is not known to be right
     until no new column improves the curve, or there are enough; where the optimum is known, until it is reached
@@ -40,7 +40,6 @@ from cmcts.executors import Executor
 from cmcts.frontier.candidates import MIXED_IN, WORTH, Candidate, Candidates, difference
 from cmcts.frontier.confirming import confirmed
 from cmcts.frontier.ladder import between, close, distinct, ladder, lifted
-from cmcts.frontier.lessons import joined
 from cmcts.frontier.measuring import VALUES, Measurements, Recorder
 from cmcts.frontier.settings import FrontierSettings
 from cmcts.random import stage_seed
@@ -60,9 +59,11 @@ VALUE_ROUNDS = 5  # of learning what searches are worth that read what was learn
 WIDTHS, WIDTH_STEPS = (0.5, 2.0), 2  # factors of the exploration, and how often each may be applied
 PRICED_FACTOR, PRICED_WIDTH = 3, 0.5  # of simulations, and of the exploration, where rollouts know the price
 NEAR = (0.5, 1.0, 2.0)  # of the task's budget: where the curve is to be best
+LEFT = 0.01  # of what the whole curve rises: where the optimum is known to be no further, nothing more is tried
 
-# Inputs [T, F + M], targets [T, 1 + M], gradient steps, a seed, and who hears of progress; to layers and a loss.
-FitValues = Callable[[NDArray[np.float32], Floats, int, int, Callable[[int], None]], tuple[Layers, float]]
+# Inputs [T, F + M], targets [T, 1 + M], gradient steps, a seed, whether the targets are exact, and who hears of
+# progress; to layers and a loss.
+FitValues = Callable[[NDArray[np.float32], Floats, int, int, bool, Callable[[int], None]], tuple[Layers, float]]
 
 
 @dataclass(frozen=True)
@@ -133,9 +134,12 @@ class _Course:
         for step in reversed(steps) if self.task.model_is_exact else steps:
             step()
         if self.task.model_is_exact:  # else more search finds more of what is not there
+            tries_widths = self.search.rollout != "priced"
+            if tries_widths and self.reads_values:
+                self.explore_otherwise()  # the width was chosen for rollouts: another may do what longer searches would
             self.search_more()
             self.look_between()
-            if self.search.rollout != "priced":
+            if tries_widths and not self.reads_values:
                 self.explore_otherwise()
         if self.guard is not None:
             # Where the planning model is wrong, only the critic knows, and what suits one budget need not suit another.
@@ -149,7 +153,7 @@ class _Course:
         short = []
         for budget in budgets:
             optimum = self.measurements.optimum(budget)
-            if optimum is None or optimum > self.candidates.value(budget) + WORTH * self.candidates.rise:
+            if optimum is None or optimum > self.candidates.value(budget) + LEFT * self.candidates.rise:
                 short.append(budget)
         return short
 
@@ -168,10 +172,12 @@ class _Course:
         self.candidates.ladder = lifted(self.candidates.ladder, self.budget, least)
         for price in self.untried_prices(self.candidates.ladder):
             self.add(self.priced(price))
-        if self.fit_values is not None and sum(len(part.inputs) for part in self.measurements.lessons) > 0:
+        if self.fit_values is not None and self.measurements.learnable:
             self.learn_values(self.fit_values)
         if self.task.model.at_prices is not None and not self.reads_values:
             self.roll_out_priced()
+        if self.reads_values:  # a guard that knows the way keeps what no price does: the program need not ask for more
+            self.add_guards()
         self.bisect(self.short_of_optimum(self.candidates.ladder))
 
     @property
@@ -185,7 +191,7 @@ class _Course:
         trained = self.guard if kind == "critic" else None
         pruning = replace(self.task.pruning, cost_floor=True) if trained is None else trained.pruning
         search = self.task.search if trained is None else trained.search
-        return ColumnSettings(tuple(prices.tolist()), search, kind, tuple(budget.tolist()), pruning)
+        return ColumnSettings(tuple(prices.tolist()), search, kind, tuple(budget.tolist()), pruning, self.reads_values)
 
     def add(self, column: ColumnSettings) -> Candidate | None:
         """Try a column, for as long as it may matter; the same one is not tried twice; None without room."""
@@ -345,44 +351,58 @@ class _Course:
         It is policy iteration. The first fit learns what searches that roll out are worth; what searches that read it
         are worth is more, and learned by the second, and so on while that pays. What was best is kept: a fit is never
         exact, and the next may be worse. They learn at the prices so far and between them, for those are tried next.
-        Where states cannot be listed they learn from all episodes: the newest alone are few, and know little of where
-        other policies go.
+        Where states are listed they learn the best that any policy so far is worth in each state, at more prices than
+        are played, and nothing is played at prices above one that saves everything: there is no more to save.
+        Elsewhere they learn from all episodes: the newest alone are few, and know little of where other policies go.
         """
         measurements = self.measurements
         rolled_out = self.without_guard()
         prices = [np.array(trial.settings.prices) for trial in rolled_out]
-        lessons = between(prices) if measurements.exact else prices
+        played = between(prices) if measurements.exact else prices
+        lessons = between(played) if measurements.exact else prices
         self.reads_values = True
-        best = newest = self.fitted(fit, 0)
+        best = newest = self.fitted(fit, lessons, 0)
         before: list[Sample] = []
         for round_ in range(VALUE_ROUNDS):
             measurements.values = newest
-            now = [measurements.teach(k, self.priced(price), round_) for k, price in enumerate(lessons)]
-            pairs = zip(now, before or now, lessons, strict=True)
+            now = [measurements.teach(k, self.priced(price), round_) for k, price in enumerate(played)]
+            if measurements.exact:
+                enough = _least_that_saves_all(played, now)
+                played, now, before = played[:enough], now[:enough], before[:enough]
+            pairs = zip(now, before or now, played, strict=True)
             gains = [difference([(1.0, new), (-1.0, old)], price) for new, old, price in pairs]
             if before and sum(gain for gain, _ in gains) <= sum(error for _, error in gains):
                 break
             best, before = newest, now
-            newest = self.fitted(fit, round_ + 1)
+            newest = self.fitted(fit, lessons, round_ + 1)
         measurements.values = best if measurements.exact else newest
         measurements.teaching = False  # nobody learns from what is played from here on
         self.reads_values = self.leaves_more(rolled_out)
 
-    def fitted(self, fit: FitValues, round_: int) -> LeafValues:
-        """Values fitted to the lessons so far."""
+    def fitted(self, fit: FitValues, prices: list[Floats], round_: int) -> LeafValues:
+        """Values fitted to the lessons so far, at these prices."""
         measurements, recorder = self.measurements, self.measurements.recorder
-        inputs, targets = joined(measurements.lessons)
+        inputs, targets = measurements.lessons(prices)
         file, steps = f"values/{round_:03d}.safetensors", self.settings.value_steps
 
         def compute() -> dict[str, Any]:
             recorder.begin("learn", steps, round=round_)
-            layers, loss = fit(inputs, targets, steps, stage_seed(measurements.seed, VALUES, round_), recorder.advance)
+            seed = stage_seed(measurements.seed, VALUES, round_)
+            layers, loss = fit(inputs, targets, steps, seed, measurements.exact, recorder.advance)
             doubt = self.settings.value_doubt * float(targets[:, 0].std())
             recorder.save(file, values_to_arrays(LeafValues(layers, measurements.price_units, doubt)))
             return {"phase": "learn", "round": round_, "transitions": len(inputs), "loss": loss}
 
         recorder.stage(f"values {round_} learn", compute)
         return values_from_arrays(recorder.load(file))
+
+
+def _least_that_saves_all(prices: list[Floats], samples: list[Sample]) -> int:
+    """How many of some rising prices matter: all up to the first at which nothing is paid at all."""
+    for k, sample in enumerate(samples):
+        if all((price >= prices[k]).all() for price in prices[k:]) and not sample.means[1:].any():
+            return k + 1
+    return len(prices)
 
 
 def _exploring(search: SearchSettings, factor: float) -> SearchSettings:

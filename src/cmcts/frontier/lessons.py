@@ -32,6 +32,23 @@ def joined(lessons: Sequence[Lessons]) -> Lessons:
     return Lessons(inputs, np.concatenate([part.targets for part in lessons]))
 
 
+def best_known(lessons: Sequence[Lessons], prices: Sequence[Floats], price_units: Sequence[float]) -> Lessons:
+    """At each price the most that any policy is known to be worth in each state, of exact lessons of the same states.
+
+    Each state has the policy that earns most there after paying. No policy that acts on what is known so is worth less
+    (generalised policy improvement), and what is learned at one price serves all others: who has learned to take a
+    passenger home through water knows the way wherever it is dry.
+    """
+    known = np.stack([part.targets for part in lessons])
+    features, states = lessons[0].inputs[:, : -len(price_units)], np.arange(len(lessons[0].targets))
+    parts = []
+    for price in prices:
+        best = (known[..., 0] - known[..., 1:] @ price).argmax(axis=0)
+        told = np.tile(np.log1p(price / np.array(price_units)).astype(np.float32), (len(states), 1))
+        parts.append(Lessons(np.column_stack([features, told]), known[best, states]))
+    return joined(parts)
+
+
 def lessons_of(planner: Planner, steps: Transitions, price_units: Sequence[float]) -> Lessons:
     """The lessons of a priced planner's episodes; steps too close to where an episode was truncated teach nothing."""
     factors = np.array([planner.search.discount, *planner.cost_discounts])

@@ -3,7 +3,8 @@
 Every measurement is a stage of the run: a function of the settings and of earlier ones, written when it is done, so
 that a killed run resumes bit for bit.
 
-A column without a guard decides by the state alone. If the training world follows a model that knows its outcomes, and
+A column without a guard decides by the state alone, and so does one that may spend nothing, for nothing is what it has
+left wherever it is. If the training world follows a model that knows its outcomes, and
 its states are few, a handful of plans in each of them say what the column is worth without the luck of episodes, which
 for a cost that strikes once in a hundred episodes is nearly all there is (evaluation/tabulated.py). Its episodes are
 then played by the table of these plans: they say what share of them exceeds a budget, and whether the world does what
@@ -12,7 +13,7 @@ its model claims. Where it does not, episodes alone are believed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -34,7 +35,7 @@ from cmcts.exact.policy import TabularPolicy
 from cmcts.exact.solver import solve
 from cmcts.executors import Executor
 from cmcts.frontier.frontier import planner_of
-from cmcts.frontier.lessons import Lessons, exact_lessons, lessons_of
+from cmcts.frontier.lessons import Lessons, best_known, exact_lessons, joined, lessons_of
 from cmcts.frontier.settings import FrontierSettings
 from cmcts.planning.planner import Planner
 from cmcts.random import stage_seed
@@ -45,6 +46,7 @@ Floats = NDArray[np.float64]
 # What a seed is for; training's own purposes have smaller numbers.
 CHOOSE, CONFIRM, VALUES, TABULATE = 11, 12, 13, 14
 CHOOSING_STEPS, CONFIRMING_STEPS = 20_000, 10_000  # of a column, or a block of its episodes: long ones are fewer
+TEACHING = ("screen", "choose", "values")  # phases that leaf values may learn from
 THOROUGH = 2  # times the task's own simulations: a step of a longer search counts as several
 STATES = 2500  # a world of more is not listed
 PLANS, PLANS_A_STATE = 4000, 4  # of a table, at most: so many in all, or in each state, whichever is more
@@ -120,9 +122,14 @@ class Measurements:
         return self._optima[key]
 
     @property
-    def lessons(self) -> list[Lessons]:
-        """What leaf values can learn from so far."""
-        return list(self._lessons.values())
+    def learnable(self) -> bool:
+        """Whether there is anything for leaf values to learn from so far."""
+        return any(len(part.inputs) > 0 for part in self._lessons.values())
+
+    def lessons(self, prices: Sequence[Floats]) -> Lessons:
+        """What leaf values learn from: all episodes, or the best that is known of every state at these prices."""
+        parts = list(self._lessons.values())
+        return best_known(parts, prices, self.price_units) if self.exact else joined(parts)
 
     def screen(self, k: int, column: ColumnSettings) -> Sample:
         """A first look at column `k`: its decisions in every state if these can be listed, and few episodes."""
@@ -169,17 +176,17 @@ class Measurements:
         file = f"columns/{phase}-{k:03d}{more.replace(' ', '-')}.safetensors"
         # Columns are compared on the same worlds, and confirmed each on its own, so that their errors are unrelated.
         purpose = {"confirm": (CONFIRM, k), "values": (VALUES,)}.get(phase, (CHOOSE,))
-        listed = self._listed if column.guard == "none" else None
-        teaches = self.teaching and column.guard == "none" and phase in ("screen", "choose", "values")
+        planner = planner_of(column, self.task.model, self.critic, self.cost_scale.tolist(), self.values)
+        listed = self._listed if planner.decides_by_state(column.budget) else None
+        teaches = self.teaching and (column.guard == "none" or listed is not None) and phase in TEACHING
 
         def compute() -> dict[str, Any]:
-            planner = planner_of(column, self.task.model, self.critic, self.cost_scale.tolist(), self.values)
             arrays: dict[str, NDArray[Any]] = {}
             player, planned = planner, 0
             if listed is not None and phase == "choose":  # more episodes by the decisions that are known
                 player = TabularPolicy.playing(listed, self._tables[k], self.task.model)
             elif listed is not None:
-                found = self._judged(phase, planner, listed, k, stage_seed(self.seed, TABULATE, *purpose, first))
+                found = self._judged(phase, planner, column, k, stage_seed(self.seed, TABULATE, *purpose, first))
                 player = TabularPolicy.playing(listed, found.policy, self.task.model)
                 # As with episodes: what none of the plans ever led to counts as never, not as nearly never.
                 errors = np.where(found.means == 0.0, 0.0, found.errors)
@@ -219,13 +226,13 @@ class Measurements:
             if listed is not None:
                 self._tables[k] = arrays["table"]
         if "inputs" in arrays:
-            # Exact lessons are of all states: those of a better policy at the same price take their place.
-            about = str(column.prices) if listed is not None else file
-            self._lessons[about] = Lessons(arrays["inputs"], arrays["targets"])
+            self._lessons[file] = Lessons(arrays["inputs"], arrays["targets"])
         return Sample(arrays["rewards"], arrays["costs"], arrays.get("known"))
 
-    def _judged(self, phase: str, planner: Planner, listed: FiniteCMDP, k: int, seed: int) -> Judged:
+    def _judged(self, phase: str, planner: Planner, column: ColumnSettings, k: int, seed: int) -> Judged:
         """A planner's decisions in every state; of columns that are not yet confirmed, half as many plans will do."""
+        listed = self._listed
+        assert listed is not None
         plans = max(PLANS, PLANS_A_STATE * listed.state_count) // (1 if phase == "confirm" else 2)
         self.recorder.begin("tabulate", plans, column=k, states=listed.state_count)
         return judged(
@@ -238,6 +245,7 @@ class Measurements:
             device=self.device,
             executor=self.executor,
             on_plans=self.recorder.advance,
+            budget=np.asarray(column.budget) if column.budget else None,
         )
 
 

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from cmcts.critic.weights import Layers
 from cmcts.training.learning import CHUNK, Member, export, initial_ensemble, make_optimiser, start_jax
 
-MEMBERS, HIDDEN, BATCH, RATE = 5, (64, 64), 256, 3e-3
+MEMBERS, BATCH, RATE = 5, 256, 3e-3
+HIDDEN, HIDDEN_EXACT = (64, 64), (128, 128)  # of returns of episodes, and of targets without noise
 
 
 def squared_error(ensemble: Member, inputs: Any, targets: Any) -> Any:
@@ -48,11 +49,17 @@ def update(ensemble: Member, state: Any, data: Any, count: Any, key: Any, chunk:
 
 
 def fit_values(
-    inputs: NDArray[np.float32], targets: NDArray[np.float64], steps: int, seed: int, on_chunk: Any = None
+    inputs: NDArray[np.float32],
+    targets: NDArray[np.float64],
+    steps: int,
+    seed: int,
+    exact: bool = False,
+    on_chunk: Any = None,
 ) -> tuple[Layers, float]:
     """An ensemble from inputs [T, F + M] to targets [T, 1 + M], in the targets' own units, and its last loss.
 
-    The loss is in units of the targets' variance: 1 is what their mean alone would have.
+    The loss is in units of the targets' variance: 1 is what their mean alone would have. Targets that are `exact` are
+    worth a larger ensemble.
     """
     start_jax()
     rows = len(inputs)
@@ -65,7 +72,8 @@ def fit_values(
         jnp.asarray(np.pad(((targets - mean) / spread).astype(np.float32), padding)),
     )
     key, start = jax.random.split(jax.random.key(seed))
-    ensemble = initial_ensemble((inputs.shape[1], *HIDDEN, targets.shape[1]), MEMBERS, start)
+    sizes = (inputs.shape[1], *(HIDDEN_EXACT if exact else HIDDEN), targets.shape[1])
+    ensemble = initial_ensemble(sizes, MEMBERS, start)
     state = make_optimiser(RATE, steps).init(eqx.filter(ensemble, eqx.is_array))
     count, loss, done = jnp.asarray(rows, jnp.int32), math.nan, 0
     while done < steps:
