@@ -50,6 +50,7 @@ from cmcts.tasks.task import Task
 Floats = NDArray[np.float64]
 
 SAME_PRICE, HARDLY_APART = 1.1, 1.05  # prices closer than this, as a ratio, are not told apart; nor are halfway ones
+NO_PRICE = 1e-6  # of a unit of reward a cost scale: rounding
 PRICE_RISES = 6  # by PRICE_FACTOR each, to find the frugal end
 PRICE_FACTOR = 4.0
 # A model that misjudges costs wants another price than the world's: some multiples of that, and what lies next to those
@@ -336,7 +337,8 @@ class _Course:
             wanted += [factor * price for price in useful for factor in (NEXT_PRICE, 1 / NEXT_PRICE)]
         found: list[Floats] = []
         for price in wanted:
-            if price.any() and not any(close(price, other, SAME_PRICE) for other in known + found):
+            some = bool((price > NO_PRICE * np.array(self.measurements.price_units)).any())
+            if some and not any(close(price, other, SAME_PRICE) for other in known + found):
                 found.append(price)
         return found
 
@@ -378,6 +380,10 @@ class _Course:
         measurements.values = best if measurements.exact else newest
         measurements.teaching = False  # nobody learns from what is played from here on
         self.reads_values = self.leaves_more(rolled_out)
+        if self.reads_values and measurements.exact:
+            # Values are known at these prices, and blends of two policies' between them: those may lead nowhere.
+            for price in between(played):
+                self.add(self.priced(price))
 
     def fitted(self, fit: FitValues, prices: list[Floats], round_: int) -> LeafValues:
         """Values fitted to the lessons so far, at these prices."""
