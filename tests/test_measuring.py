@@ -203,7 +203,7 @@ def test_guarded_columns_read_values_where_these_pay_and_lessons_are_the_best_th
     monkeypatch.setattr(measuring, "PLANS", 100)
     monkeypatch.setattr(_Course, "leaves_more", lambda course, earlier: True)
     recorder = Memory()
-    settings = FrontierSettings(columns=12, screening_episodes=20, choosing_episodes=40, confirming_episodes=20)
+    settings = FrontierSettings(columns=60, screening_episodes=20, choosing_episodes=40, confirming_episodes=20)
     course = _Course(Measurements(task, settings, 5, None, np.ones(1), recorder), None, fit)
     course.run()
     guarded = [trial for trial in course.candidates.tried if trial.settings.guard != "none"]
