@@ -11,7 +11,7 @@ EXTRAS = {
     "train": {"jax": "JAX", "optax": "Optax", "equinox": "Equinox"},
     "gpu": {"numba_cuda": "numba-cuda"},
     "ray": {"ray": "Ray"},
-    "zoo": {"icu_sepsis": "icu-sepsis", "minigrid": "MiniGrid"},
+    "zoo": {"icu_sepsis": "icu-sepsis", "minigrid": "MiniGrid", "highway_env": "highway-env"},
 }
 
 

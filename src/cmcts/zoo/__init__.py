@@ -9,6 +9,8 @@ maps/           these maps, and their licence
 taxi.py         Gymnasium's Taxi with flooded squares
 frozen_lake.py  Gymnasium's FrozenLake as it is
 lava.py         MiniGrid's LavaCrossing on slippery ground
+highway.py      highway-env's traffic: a compiled model to plan with
+highway_world.py  and the environment itself as the world
 baselines.py    what people of the trade do, as policies
 """
 
@@ -43,6 +45,8 @@ PROBLEMS = {
     "taxi": Problem("taxi:taxi_task", "Gymnasium's Taxi, with flooded squares at most 0.5"),
     "frozen-lake": Problem("frozen_lake:frozen_lake_task", "Gymnasium's FrozenLake of 8 x 8, with falls at most 0.01"),
     "lava-crossing": Problem("lava:lava_task", "MiniGrid's LavaCrossing on slippery ground, with deaths at most 0.1"),
+    "highway": Problem("highway:highway_task", "half a minute in highway-env's traffic, with crashes at most 0.01"),
+    "highway-two": Problem("highway:right_lane_task", "the same, and seconds off the right lane at most 10"),
 }
 
 
