@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -100,6 +101,7 @@ def player(name: str, options: argparse.Namespace) -> Play:
         planner = cmcts.CMCTS(task.model, cmcts.immediate_costs_only(task.model), task.search, task.pruning)
     else:
         planner = cmcts.CMCTS.load(options.critic, task.model)
+    planner.warm_up(os.cpu_count() or 1)
     return partial(by_planner, planner, task, options.seconds)
 
 
@@ -156,7 +158,7 @@ def summary(name: str, rows: list[Row]) -> dict[str, Any]:
         "metres_per_second": speed,
         "metres_per_second_mean_of_episodes": float(column["speed"].mean()),
         "share_off_right_lane": float(column["off_right"].sum() / column["seconds"].sum()),
-        "milliseconds": float(column["milliseconds"].mean()),
+        "milliseconds": float(np.median(column["milliseconds"])),
     }
 
 
@@ -169,7 +171,7 @@ def main() -> None:
     parser.add_argument("--own-seconds", type=float, default=10.0)
     parser.add_argument("--only", nargs="+", help="of the names above; all but `itself` if none is named")
     options = parser.parse_args()
-    names = options.only or [*PROMPT, "penalised-1", "untrained", *(["cmcts"] if options.critic else [])]
+    names = options.only or [*PROMPT, "penalised-2", "untrained", *(["cmcts"] if options.critic else [])]
     options.out.mkdir(parents=True, exist_ok=True)
     for name in names:
         file = options.out / f"{name}.csv"

@@ -61,7 +61,7 @@ def test_a_name_that_is_almost_one_of_them():
         ("solve", "icu-sepsis", "icu_sepsis", "icu-sepsis"),
         ("train", "icu-sepsis", "icu_sepsis", "icu-sepsis"),
         ("plan", "lava-crossing", "minigrid", "MiniGrid"),
-        ("check", "highway", "highway_env", "highway-env"),
+        ("plan", "highway", "highway_env", "highway-env"),
     ],
 )
 def test_what_a_problem_needs_is_said_in_one_line(monkeypatch, capsys, tmp_path, command, task, module, package):

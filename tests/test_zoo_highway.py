@@ -143,6 +143,14 @@ def test_the_worlds_fit_the_tasks():
 
 
 @needs_highway_env
+def test_the_world_draws_itself():
+    world = cmcts.make("highway").real_world(render_mode="rgb_array")
+    world.reset(seed=0)
+    picture = world.render()
+    assert picture.shape == (150, 600, 3) and len(np.unique(picture.reshape(-1, 3), axis=0)) > 10
+
+
+@needs_highway_env
 def test_highway_env_s_own_driver_takes_the_wheel():
     """He minds no actions, and brakes below 20 m/s, which the actions cannot."""
     from cmcts.zoo.highway_world import HighwayWorld

@@ -1,15 +1,12 @@
-"""Draws driving.png: a drive in highway-env, a frame every few seconds, planned on the compiled model.
+"""Draws driving.png: eight seconds in highway-env, planned on the compiled model; an episode of benchmarks/driving.py.
 
-python docs/images/driving.py [SEED]   # needs the extra `zoo`
+python docs/images/driving.py [EPISODE]   # needs the extra `zoo`
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
-
-os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # no window
 
 import matplotlib
 
@@ -19,22 +16,23 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import cmcts
+from cmcts.evaluation.episodes import world_seed
 from cmcts.planning.agent import Agent
 from cmcts.zoo.highway import ACTION_NAMES, STEPS
 
 FILE = Path(__file__).parent / "driving.png"
-FIRST, FRAMES = 4, 8  # the seconds that are shown: traffic is dense soon after the start
+FIRST, FRAMES = 4, 8  # the seconds that are shown
 INK = "#264653"
 
 
 def main() -> None:
     """Drive, and keep some frames."""
-    seed = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    episode = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     task = cmcts.make("highway")
     world = task.real_world(render_mode="rgb_array")
     planner = cmcts.PenalizedMCTS(task.model, [task.penalty], task.search)
-    state, _ = world.reset(seed=seed)
-    agent, shots, ended, second = Agent(planner, task.budget, rng=seed), [], False, 0
+    state, _ = world.reset(seed=world_seed(1, episode))
+    agent, shots, ended, second = Agent(planner, task.budget, rng=episode), [], False, 0
     while not ended:
         decision = agent.act(state)
         if FIRST <= second < FIRST + FRAMES:

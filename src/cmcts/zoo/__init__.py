@@ -10,7 +10,7 @@ taxi.py         Gymnasium's Taxi with flooded squares
 frozen_lake.py  Gymnasium's FrozenLake as it is
 lava.py         MiniGrid's LavaCrossing on slippery ground
 highway.py      highway-env's traffic: a compiled model to plan with
-highway_world.py  and the environment itself as the world
+highway_world.py  the environment itself as the world
 baselines.py    what people of the trade do, as policies
 """
 

@@ -58,7 +58,7 @@ class HighwayParams(NamedTuple):
     """What the planner supposes about other drivers."""
 
     speed: float  # m/s that they would like to drive at
-    change: float  # the chance that one who gains by another lane goes there within this second
+    change: float  # the chance that one who gains by another lane goes there in this second, or goes on going there
     spread: float  # how much of the usual distance there is between cars, for starts
 
 
@@ -191,8 +191,9 @@ def simulate(params, state, action, rng, change, cars, lanes, accelerations):
         if cars[at + THERE] == 0.0:
             continue
         aside = LANE_WIDTH * lane - cars[at + Y]
-        if abs(state[at + VY]) > 0.3:  # under way to where it moves
-            if aside * state[at + VY] < 0.0 and abs(aside) > 0.3:
+        if abs(state[at + VY]) > 0.3:  # under way to another lane, or back again if somebody else goes there
+            leaving = aside * state[at + VY] < 0.0 and abs(aside) > 0.3
+            if leaving and (change >= 1.0 or (change > 0.0 and uniform(rng) < change)):
                 lanes[vehicle] = min(max(lane + (1 if state[at + VY] > 0.0 else -1), 0), LANES - 1)
             continue
         for to in (lane - 1, lane + 1):
@@ -217,6 +218,7 @@ def simulate(params, state, action, rng, change, cars, lanes, accelerations):
     return False
 
 
+# Not kernels: this and the next need room, which is allocated, as users' functions may.
 def step(params, state, action, rng, next_state, costs):
     """Drive on for a second."""
     count = (state.shape[0] - HEAD) // ROW
@@ -237,7 +239,7 @@ def step(params, state, action, rng, next_state, costs):
 
 
 def expected_costs(params, state, action, out):
-    """Write the mean of what happens if nobody changes lanes and if all do who gain by it."""
+    """Write the mean of what happens if nobody changes lanes, and if all do who gain by it or are under way."""
     count = (state.shape[0] - HEAD) // ROW
     lanes, room = np.empty(count, np.int64), np.empty(count)
     cars, rng = np.empty(state.shape[0]), np.zeros(1, np.uint64)
@@ -401,7 +403,7 @@ def _task(constraints: int, budget: tuple[float, ...]) -> Task:
         real_world=world,
         search=SearchSettings(discount=1.0, horizon=10, iterations=1024),
         training_iterations=256,
-        penalty=1.0,
+        penalty=2.0,
         cost_scale=(1.0, 30.0)[:constraints],
         episode_steps=STEPS,
     )

@@ -32,7 +32,8 @@ class HighwayWorld(gymnasium.Env[Any, Any]):
             "normalize": False,
             "see_behind": True,
         }
-        made = gymnasium.make("highway-fast-v0", config={"observation": seen}, render_mode=render_mode)
+        config = {"observation": seen, "offscreen_rendering": True}  # a picture needs no window
+        made = gymnasium.make("highway-fast-v0", config=config, render_mode=render_mode)
         self.highway: Any = made.unwrapped
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
