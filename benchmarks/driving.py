@@ -1,9 +1,8 @@
 """Driving in highway-env's `highway-fast-v0`: who is fast, and who crashes? All in the same traffic.
 
-    cmcts train highway --out runs/highway --walk-steps 10000 --steps-per-multiplier 600 --max-rounds 2 \\
-        --evaluation-episodes 200 --evaluation-steps 1 --confirmations 1 --no-choose-exploration --frontier.columns 0
-    python benchmarks/driving.py --critic runs/highway
-    python benchmarks/driving.py --only itself --episodes 10            # an hour and a half on two cores
+    python benchmarks/driving.py                                        # all but the next two
+    python benchmarks/driving.py --only cmcts --critic runs/highway     # what `cmcts train highway` wrote
+    python benchmarks/driving.py --only itself --episodes 10            # half an hour on two idle cores
 
     idle        highway-env's own action, at every step: 25 m/s and straight on
     idm         its own driver at the wheel (IDM and MOBIL), who would like to drive at 25 m/s
@@ -39,9 +38,10 @@ from cmcts.files import write_atomically
 from cmcts.zoo.highway import HEAD, IDLE, LANE_WIDTH, LANES, VX, highway_model, quick_guess
 from cmcts.zoo.highway_world import HighwayWorld
 
-SEED = 1
 BLOCK = 10  # episodes between two writes
 FIELDS = ("episode", "reward", "crashed", "speed", "off_right", "seconds", "milliseconds")
+DRIVERS = {"idm": 25.0, "idm-30": 30.0}  # what highway-env's own would like to drive at, in m/s
+MODEL = highway_model()
 PROMPT = ("idle", "idm", "idm-30", "rollout")
 
 Row = dict[str, float]
@@ -56,12 +56,13 @@ def described(episode: int, states: Any, rewards: Any, crashed: bool, millisecon
     return dict(zip(FIELDS, values, strict=True))
 
 
-def by_rule(choose: Callable[[Any], int], begin: Callable[[HighwayWorld], None], first: int, count: int) -> list[Row]:
+def by_rule(choose: Callable[[Any], int], driver: float | None, seed: int, first: int, count: int) -> list[Row]:
     """Episodes of what needs no planner."""
     world, found = HighwayWorld(), []
     for episode in range(first, first + count):
-        state, _ = world.reset(seed=world_seed(SEED, episode))
-        begin(world)
+        state, _ = world.reset(seed=world_seed(seed, episode))
+        if driver is not None:
+            world.hand_over(driver)
         states, rewards, ended, crashed = [], [], False, False
         while not ended:
             state, reward, crashed, truncated, _ = world.step(choose(state))
@@ -72,9 +73,9 @@ def by_rule(choose: Callable[[Any], int], begin: Callable[[HighwayWorld], None],
     return found
 
 
-def by_planner(planner: Any, task: cmcts.Task, seconds: float, first: int, count: int) -> list[Row]:
+def by_planner(planner: Any, task: cmcts.Task, seconds: float, seed: int, first: int, count: int) -> list[Row]:
     """Episodes of a planner; each stream of random numbers depends on the episode alone, but time limits do not."""
-    options = {"episodes": count, "seed": SEED, "first_episode": first, "seconds": seconds, "lockstep": BLOCK}
+    options = {"episodes": count, "seed": seed, "first_episode": first, "seconds": seconds, "lockstep": BLOCK}
     episodes, steps = run_episodes(planner, task.real_world, task.budget, **options)
     found = []
     for k, rows in enumerate(np.split(np.arange(len(steps)), np.flatnonzero(steps.last)[:-1] + 1)):
@@ -87,14 +88,14 @@ def by_planner(planner: Any, task: cmcts.Task, seconds: float, first: int, count
 def player(name: str, options: argparse.Namespace) -> Play:
     """Who plays under a name."""
     if name in PROMPT:
-        choose, speed = (quick_guess(0) if name == "rollout" else lambda state: IDLE), {"idm": 25.0, "idm-30": 30.0}
-        return partial(by_rule, choose, lambda world: world.hand_over(speed[name]) if name in speed else None)
+        choose = quick_guess(0) if name == "rollout" else lambda state: IDLE
+        return partial(by_rule, choose, DRIVERS.get(name), options.seed)
     task = cmcts.make("highway")
     if name == "itself":
         own = cmcts.Model.from_env(HighwayWorld, name="highway-itself", action_mask=mask, rollout_action=guess)
         task = replace(task, model=own, training_world=partial(_own, own), real_world=partial(_own, own))
         planner = cmcts.PenalizedMCTS(task.model, [task.penalty], task.search)
-        return partial(by_planner, planner, task, options.own_seconds)
+        return partial(by_planner, planner, task, options.own_seconds, options.seed)
     if name.startswith("penalised-"):
         planner = cmcts.PenalizedMCTS(task.model, [float(name.partition("-")[2])], task.search)
     elif name == "untrained":
@@ -102,7 +103,7 @@ def player(name: str, options: argparse.Namespace) -> Play:
     else:
         planner = cmcts.CMCTS.load(options.critic, task.model)
     planner.warm_up(os.cpu_count() or 1)
-    return partial(by_planner, planner, task, options.seconds)
+    return partial(by_planner, planner, task, options.seconds, options.seed)
 
 
 def _own(model: cmcts.Model) -> Any:
@@ -113,13 +114,12 @@ def _own(model: cmcts.Model) -> Any:
 
 def mask(state: Any) -> Any:
     """Which actions the compiled model allows."""
-    return np.isin(np.arange(5), highway_model().legal(state))
+    return np.isin(np.arange(5), MODEL.legal(state))
 
 
 def guess(state: Any, rng: Any) -> int:
     """The compiled model's quick guess."""
-    model = highway_model()
-    return int(model.uncompiled.rollout_action(model.params, state, rng))
+    return int(MODEL.uncompiled.rollout_action(MODEL.params, state, rng))
 
 
 def played(file: Path) -> list[Row]:
@@ -167,6 +167,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/driving"))
     parser.add_argument("--critic", help="a folder that `cmcts train highway` wrote")
     parser.add_argument("--episodes", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1, help="of the traffic; another one wants another --out")
     parser.add_argument("--seconds", type=float, default=0.1)
     parser.add_argument("--own-seconds", type=float, default=10.0)
     parser.add_argument("--only", nargs="+", help="of the names above; all but `itself` if none is named")
