@@ -147,7 +147,7 @@ def test_the_world_draws_itself():
     world = cmcts.make("highway").real_world(render_mode="rgb_array")
     world.reset(seed=0)
     picture = world.render()
-    assert picture.shape == (150, 600, 3) and len(np.unique(picture.reshape(-1, 3), axis=0)) > 10
+    assert picture.shape == (150, 600, 3) and len(np.unique(picture.reshape(-1, 3), axis=0)) > 4  # cars and lanes
 
 
 @needs_highway_env
