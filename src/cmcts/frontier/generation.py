@@ -265,7 +265,7 @@ class _Course:
                 return
 
     def look_between(self) -> None:
-        """Add columns halfway between the program's prices for budgets near the task's and those of columns it mixes.
+        """Add columns at the program's prices for budgets near the task's, and halfway to those of columns it mixes.
 
         A search is no exact oracle. At the program's own price all that is mixed is worth the same, and noise decides
         on which side of a gap it comes out; a price nearer to either side may find what lies between.
@@ -276,9 +276,9 @@ class _Course:
             if self.measurements.exact or mixed is None or not mixed.prices.any():
                 continue
             for column in self.priced_for([budget]):
-                halfway = between([np.array(column.prices), mixed.prices])[1]
-                if not any(close(halfway, price, HARDLY_APART) for price in self.prices_tried()):
-                    self.add(self.priced(halfway))
+                for price in between([np.array(column.prices), mixed.prices]):
+                    if not any(close(price, other, HARDLY_APART) for other in self.prices_tried()):
+                        self.add(self.priced(price))
 
     def near_own(self) -> list[Floats]:
         """Budgets near the task's own, where the curve is to be best, as far as more columns may help."""
