@@ -5,6 +5,7 @@ With `NUMBA_ENABLE_CUDASIM=1` numba-cuda simulates a GPU, thread by thread in pl
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from importlib.util import find_spec
 from typing import Literal, get_args
@@ -43,3 +44,8 @@ def is_simulated() -> bool:
     from numba import config
 
     return bool(config.ENABLE_CUDASIM)
+
+
+def cores() -> int:
+    """How many cores this process may use: fewer than there are in a container, or where it is bound to some."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

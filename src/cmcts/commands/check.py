@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from cmcts.devices import cores
 from cmcts.errors import InvalidInput, ModelError, expect
 
 if TYPE_CHECKING:
@@ -104,7 +105,6 @@ class Check:
 
 def _training_time(task: Task, speed: float, seed: int) -> str:
     """What a round of training by default settings takes, if episodes are as long as those of random actions."""
-    import os
 
     import numpy as np
 
@@ -123,10 +123,10 @@ def _training_time(task: Task, speed: float, seed: int) -> str:
     world.close()
     judged = len(settings.tolerances) * settings.evaluation_episodes * steps / _EPISODES
     decisions = settings.multiplier.max_updates * settings.steps_per_multiplier + judged
-    cores = os.cpu_count() or 1
-    seconds = decisions * settings.iterations / (speed * cores)
+    here = cores()
+    seconds = decisions * settings.iterations / (speed * here)
     return (
-        f"about {_duration(seconds)} a round on {cores} cores: up to {decisions:,.0f} decisions of "
+        f"about {_duration(seconds)} a round on {here} cores: up to {decisions:,.0f} decisions of "
         f"{settings.iterations} simulations; at most {settings.max_rounds} rounds, then a frontier if wanted"
     )
 

@@ -9,7 +9,6 @@ with the same dice.
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cmcts.devices import cores
 from cmcts.errors import InvalidInput, expect
 from cmcts.exact import listing_file
 from cmcts.exact.expansion import WAYS, Expander, Expansion, Row
@@ -49,7 +49,7 @@ def tabulate(
         listing_file.load(cache, digest, listing)
     saved = listing.expanded, time.perf_counter()
     try:
-        for _ in listing.blocks(processes or os.cpu_count() or 1):
+        for _ in listing.blocks(processes or cores()):
             if cache is not None and time.perf_counter() - saved[1] > _SAVE_EVERY:
                 listing_file.save(cache, digest, listing)
                 saved = listing.expanded, time.perf_counter()

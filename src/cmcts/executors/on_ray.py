@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
-from cmcts.devices import Device
+from cmcts.devices import Device, cores
 from cmcts.errors import ClusterWarning, InvalidInput, expect, users_stack_level
 from cmcts.executors.sources import pack
 from cmcts.executors.tally import Tally
@@ -216,13 +216,12 @@ def _connect(address: str) -> None:
     if address == "local":
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told of a cluster that we start
         os.environ.setdefault("RAY_worker_niceness", "0")  # its workers come before others as this process would
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         with warnings.catch_warnings():
             # JAX, where it is loaded, warns of forks; Ray's are followed by a new program at once.
             warnings.simplefilter("ignore", RuntimeWarning)
             ray.init(
                 address="local",
-                num_cpus=cores,
+                num_cpus=cores(),
                 object_store_memory=OBJECT_STORE_BYTES,
                 include_dashboard=False,
                 **quiet,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
-from cmcts.devices import Device, gpu_fault, is_simulated, validate_device
+from cmcts.devices import Device, cores, gpu_fault, is_simulated, validate_device
 from cmcts.errors import InvalidInput, ModelError, expect
 from cmcts.planning.decision import Decision
 from cmcts.planning.roots import Roots
@@ -36,7 +35,7 @@ def goes_to_gpu(planner: Planner, device: Device, count: int, seconds: float | N
     validate_device_for(planner, device)
     if device == "cpu" or count == 0 or not planner.searches or not planner.runs_on_gpu:
         return False
-    few = count < LANES_A_CORE * (os.cpu_count() or 1)
+    few = count < LANES_A_CORE * cores()
     if device == "auto" and (few or seconds is not None or gpu_fault()):
         return False
     if seconds is not None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cmcts.devices import cores
 from cmcts.errors import ModelError, expect
 from cmcts.planning.decision import Decision
 from cmcts.random import Stream
@@ -42,7 +43,7 @@ def side_by_side(
     needs what else `plan_one` does, and an uncompiled search goes one by one.
     """
     expect(threads is None or threads >= 1, "threads >= 1", threads)
-    workers = min(threads or os.cpu_count() or 1, max(count, 1))
+    workers = min(threads or cores(), max(count, 1))
     if workers == 1:
         return [plan_one(index) for index in range(count)]
     # The first search tells whether the model compiles, and warns from here if it does not.

@@ -7,7 +7,6 @@ of its own. A tenth of the episodes is held out, and says how good the result is
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from cmcts import json_settings
 from cmcts.critic.identity import model_digest
+from cmcts.devices import cores
 from cmcts.errors import InvalidInput, expect
 from cmcts.files import read_plain, write_atomically
 from cmcts.model.interface import Model
@@ -118,15 +118,14 @@ def gather(
     report: Callable[[str, float], None],
 ) -> None:
     """Take a round's steps in the training world, in processes; each unit of them depends on its number alone."""
-    cores = os.cpu_count() or 1
     count = -(-(settings.steps // settings.rounds) // _UNIT)
     numbers = [stage * count + k for k in range(count)]
     left = [number for number in numbers if number not in memory.units]
     if guide is not None and left:  # compiled here, once, and not in every process
         _planner(task, guide).plan(guide.start_state(), task.budget, iterations=1)
     while left:
-        block, left = left[: 2 * cores], left[2 * cores :]
-        found = forked_map(partial(_wander, task, guide, settings, block), len(block), cores)
+        block, left = left[: 2 * cores()], left[2 * cores() :]
+        found = forked_map(partial(_wander, task, guide, settings, block), len(block), cores())
         memory.keep(dict(zip(block, found, strict=True)))
         report(f"round {stage + 1}: steps in the world", 1.0 - len(left) / count)
 
