@@ -6,13 +6,17 @@ are judged without episodes: by their decisions in every state, over at most --s
 what a planner's mean reward lacks of the constrained optimum, as a share of what the budget buys: the optimum there
 minus the optimum at the budget of the most frugal policy. Violation is the mean cost above the budget, as a share of
 the budget; of several constraints, the largest. Problems have eight states, three actions and one constraint, unless
---shape says otherwise. Results go to a file of JSON lines, and a second call goes on where the first one stopped.
+--shape says otherwise. Results go to a file of JSON lines, and a second call goes on where the first
+one stopped. Problems are divided among as many processes as there are cores.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
+import sys
 import threading
 import warnings
 from pathlib import Path
@@ -23,6 +27,7 @@ import numpy as np
 from cmcts.commands.watching import executor_for
 from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle
+from cmcts.devices import cores
 from cmcts.evaluation.blocks import episodes_on
 from cmcts.exact.random_problems import RandomProblem, frugal_costs, random_problem
 from cmcts.exact.solver import solve
@@ -48,15 +53,20 @@ def main() -> None:
         "--planners", nargs="+", choices=("cc-mcp", "cmcts", "frontier"), default=["cc-mcp", "cmcts", "frontier"]
     )
     parser.add_argument(
-        "--seeds", type=int, default=1000, help="plans a state, on average, to tabulate a column's decisions"
+        "--seeds", type=int, default=400, help="plans a state, on average, to tabulate a column's decisions"
     )
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--jobs", type=int, default=cores(), help="processes side by side, a core each")
     parser.add_argument("--folder", type=Path, default=Path("runs/regret"))
     parser.add_argument("--ray", metavar="local|auto|ADDRESS", help="on a Ray cluster, all problems side by side")
+    parser.add_argument("--every", type=int, default=1, help="of the problems, for one of several jobs")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     more = "".join(f"-{size}" for size in options.shape)
     file = options.folder / f"{options.kind}{more}.jsonl"
+    jobs = min(options.jobs, options.problems)
+    if jobs > 1 and options.ray is None:
+        side_by_side(jobs, options)
     rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {(row["task"], row["planner"], row["episodes"]) for row in rows}
     writing = threading.Lock()
@@ -72,11 +82,28 @@ def main() -> None:
                     print({key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()}, flush=True)
 
     with executor_for(options.ray, "cpu") as options.executor:
-        seeds = range(options.first, options.first + options.problems)
+        seeds = range(options.first, options.first + options.problems, options.every)
         for _ in together(options.executor or Here(), solve_problem, seeds):
             pass
-    names = {f"random-{options.kind}-{seed}{more}" for seed in range(options.first, options.first + options.problems)}
+    names = {f"random-{options.kind}-{seed}{more}" for seed in seeds}
     report([row for row in rows if row["episodes"] == options.episodes and row["task"] in names])
+
+
+def side_by_side(jobs: int, options: argparse.Namespace) -> None:
+    """Every so many-th problem in a process of its own: one search seldom keeps two cores busy, two trainings do."""
+    shares = [sorted(os.sched_getaffinity(0))[k::jobs] for k in range(jobs)] if hasattr(os, "sched_getaffinity") else []
+    processes = []
+    for k in range(jobs):
+        first, count = options.first + k, options.problems - k
+        mine = ["--jobs", "1", "--every", str(jobs), "--first", str(first), "--problems", str(count)]
+
+        def bind(k: int = k) -> None:
+            if shares and shares[k]:
+                os.sched_setaffinity(0, shares[k])
+
+        processes.append(subprocess.Popen([sys.executable, *sys.argv, *mine], preexec_fn=bind))  # the last one counts
+    if failed := [process.args for process in processes if process.wait() != 0]:
+        raise SystemExit(f"failed, call again to go on: {failed[0]}")
 
 
 def measure(task: Task, seed: int, name: str, options: argparse.Namespace) -> dict[str, Any]:

@@ -382,8 +382,21 @@ class _Course:
         self.reads_values = self.leaves_more(rolled_out)
         if self.reads_values and measurements.exact:
             # Values are known at these prices, and blends of two policies' between them: those may lead nowhere.
-            for price in between(played):
-                self.add(self.priced(price))
+            self.add_around(between(played))
+
+    def add_around(self, prices: list[Floats]) -> None:
+        """Columns at those of these prices that lie next to the program's own, while the optimum is not reached."""
+        left = [price for price in prices if self.candidates.find(self.priced(price)) is None]
+        while self.room and left:
+            mixtures = [self.candidates.mixture(budget) for budget in self.short_of_optimum(self.candidates.ladder)]
+            # A budget that nothing keeps so far asks for the highest price of all.
+            asked = [np.full(len(self.budget), np.inf) if mixed is None else mixed.prices for mixed in mixtures]
+            wanted = {k for price in asked for k in _next_to(price, left)}
+            if not wanted:
+                return
+            for k in sorted(wanted):
+                self.add(self.priced(left[k]))
+            left = [price for k, price in enumerate(left) if k not in wanted]
 
     def fitted(self, fit: FitValues, prices: list[Floats], round_: int) -> LeafValues:
         """Values fitted to the lessons so far, at these prices."""
@@ -401,6 +414,14 @@ class _Course:
 
         recorder.stage(f"values {round_} learn", compute)
         return values_from_arrays(recorder.load(file))
+
+
+def _next_to(price: Floats, others: list[Floats]) -> list[int]:
+    """Which of some prices are the nearest below and above another, by their sums."""
+    sums = np.array([other.sum() for other in others])
+    below, above = np.flatnonzero(sums <= price.sum()), np.flatnonzero(sums > price.sum())
+    nearest = [below[sums[below].argmax()]] if len(below) else []
+    return [int(k) for k in nearest + ([above[sums[above].argmin()]] if len(above) else [])]
 
 
 def _least_that_saves_all(prices: list[Floats], samples: list[Sample]) -> int:

@@ -50,6 +50,8 @@ TEACHING = ("screen", "choose", "values")  # phases that leaf values may learn f
 THOROUGH = 2  # times the task's own simulations: a step of a longer search counts as several
 STATES = 2500  # a world of more is not listed
 PLANS, PLANS_A_STATE = 4000, 4  # of a table, at most: so many in all, or in each state, whichever is more
+# Of columns that are not confirmed half as many will do, and lessons are exact whatever the policy that they are of.
+FEWER_PLANS = {"confirm": 1, "values": 8}
 PRECISION = 0.002  # of reward and costs: a table of fewer plans will do if they are known so well
 SMALL = 0.1  # of the budget: what a column costs below that need not be known better
 FEW = 2  # episodes, where none are needed: the least that a sample has
@@ -230,10 +232,10 @@ class Measurements:
         return Sample(arrays["rewards"], arrays["costs"], arrays.get("known"))
 
     def _judged(self, phase: str, planner: Planner, column: ColumnSettings, k: int, seed: int) -> Judged:
-        """A planner's decisions in every state; of columns that are not yet confirmed, half as many plans will do."""
+        """A planner's decisions in every state, by as many plans as the phase asks for."""
         listed = self._listed
         assert listed is not None
-        plans = max(PLANS, PLANS_A_STATE * listed.state_count) // (1 if phase == "confirm" else 2)
+        plans = max(PLANS, PLANS_A_STATE * listed.state_count) // FEWER_PLANS.get(phase, 2)
         self.recorder.begin("tabulate", plans, column=k, states=listed.state_count)
         return judged(
             planner,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from cmcts.training.settings import TrainingSettings
 from cmcts.training.stages import CONFIRM, EVALUATE, Stages
 
 FIRST_BLOCK, EVALUATION_BLOCK = 25, 100  # episodes between two looks at whether an evaluation is still worth finishing
+FEWEST = 50  # episodes, however long they are
 CONFIRMING = 2  # times the steps that critics are compared on, at least, confirm the choice
 
 
@@ -86,15 +88,17 @@ class Judging:
         fingerprint, twin, cut_short = "", None, False
         most_steps = settings.evaluation_steps * (CONFIRMING if phase == "confirm" else 1)
         while (done := sum(map(len, parts))) < settings.evaluation_episodes:
-            if done >= EVALUATION_BLOCK and sum(int(part.steps.sum()) for part in parts) >= most_steps:
+            steps = sum(int(part.steps.sum()) for part in parts)
+            if done >= FEWEST and steps >= most_steps:
                 break
+            affordable = max(FEWEST - done, math.ceil((most_steps - steps) * done / steps)) if done else FIRST_BLOCK
             episodes, _ = episodes_on(
                 stages.executor,
                 planner,
                 stages.task.training_world,
                 stages.budget,
                 # Whether an evaluation is hopeless shows soon; the longer it is not, the rarer are the looks.
-                episodes=min(max(done, FIRST_BLOCK), EVALUATION_BLOCK, settings.evaluation_episodes - done),
+                episodes=min(max(done, FIRST_BLOCK), EVALUATION_BLOCK, settings.evaluation_episodes - done, affordable),
                 seed=seed,
                 first_episode=done,
                 iterations=settings.iterations,
@@ -102,7 +106,7 @@ class Judging:
                 on_steps=lambda _, finished: stages.advance(finished),
             )
             parts.append(episodes)
-            if done + len(episodes) == EVALUATION_BLOCK:
+            if done + len(episodes) == FEWEST:
                 fingerprint = _fingerprint(Episodes.concatenate(parts))
                 twin = next(
                     (row for row in earlier if row["fingerprint"] == fingerprint and row["round"] == round_), None

@@ -78,9 +78,9 @@ class TrainingSettings:
     """Go on for so many rounds without a better feasible critic; 0 stops at the first feasible one."""
     evaluation_episodes: int = 400
     """Episodes that judge whether a critic is feasible, and as many others that confirm the choice; 200 or more."""
-    evaluation_steps: int = 10_000
-    """Long episodes are fewer: no more are begun after so many real steps, beyond the first 100, while critics are
-    compared, and after twice as many while the choice is confirmed."""
+    evaluation_steps: int = 6_000
+    """Long episodes are fewer, 50 at least: about so many real steps of them while critics are compared, and twice as
+    many while the choice is confirmed."""
     choose_exploration: bool = True
     """Find out, after the first data, whether the search had better explore half or twice as widely, and so on."""
     untrained: bool = True
