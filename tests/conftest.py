@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 from pathlib import Path
@@ -32,11 +33,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
+def clock_of(now):
+    """A clock for searches that says what `now()` returns, in nanoseconds; and its function, to be kept alive."""
+    from cmcts.search.clock import CLOCK_FUNCTION, Clock  # Numba, see above
+
+    def look(_, said):
+        said[0].seconds, said[0].nanoseconds = divmod(now(), 1_000_000_000)
+        return 0
+
+    function = CLOCK_FUNCTION(look)
+    return Clock(ctypes.cast(function, ctypes.c_void_p).value, 0), function
+
+
 @pytest.fixture
 def slow_clock(monkeypatch):
-    """Planners look at a clock that goes on by one tick a look, and by nothing else; returns the tick in seconds."""
-    tick, looks = 2.0**-10, itertools.count()  # exact in floats, and about the millisecond that a planner aims at
-    clock = SimpleNamespace(perf_counter=lambda: tick * next(looks))
+    """Planners and searches look at one clock that goes on by a tick a look, and by nothing else; the tick in seconds.
+
+    For a limit of N ticks: the planner looks when it begins and twice when it hands the search the N - 2 that are left,
+    of which one is N - 1 by the clock; so that N - 3 simulations are done, and it looks three times more.
+    """
+    tick, looks = 2.0**-9, itertools.count()  # exact in floats, and whole nanoseconds
+    clock, function = clock_of(lambda: int(1e9 * tick) * next(looks))
+    kept = SimpleNamespace(perf_counter=lambda: tick * next(looks), function=function)
     for module in ("planner", "deadlines"):
-        monkeypatch.setattr(f"cmcts.planning.{module}.time", clock)
+        monkeypatch.setattr(f"cmcts.planning.{module}.time", kept)
+    monkeypatch.setattr("cmcts.planning.deadlines.CLOCK", clock)
     return tick

@@ -25,6 +25,7 @@ from cmcts.tasks.registry import make
 from cmcts.training.loop import Outcome
 from cmcts.training.multipliers import MultiplierSettings
 from cmcts.training.paper import paper_settings
+from cmcts.training.run_folder import RunFolder
 from cmcts.training.settings import CriticSettings, TrainingSettings, run_config, settings_from_config, task_from_config
 
 
@@ -64,6 +65,32 @@ def test_a_policy_to_be_watched_is_asked_and_kept(trained, tmp_path, capsys):
     assert f"expected the policy that this run was begun with, --watch {mine}:east, got None" in capsys.readouterr().err
     assert cli.main(["train", "--resume", str(out), "--watch", f"{mine}:east"]) == 1
     assert len(trained) == 2
+
+
+MARKING = """
+from pathlib import Path
+import cmcts
+Path(__file__).with_suffix(".was-run").touch()
+task = cmcts.make("rocksample-4-2")
+"""
+
+
+@pytest.mark.parametrize("name", ["source", "task"])
+def test_a_run_does_not_get_to_say_which_file_is_run(trained, tmp_path, capsys, name):
+    """A folder may come from anywhere; the file is run if it is named on the command line."""
+    (tmp_path / "mine.py").write_text(MARKING)
+    mine, mark = f"{tmp_path / 'mine.py'}:task", tmp_path / "mine.was-run"
+    assert cli.main(["train", "rocksample-4-2", "--out", str(tmp_path / "run")]) == 1
+    config = RunFolder.open(tmp_path / "run").config
+    forged = str(RunFolder.create(tmp_path / "forged", config | {name: mine}).path)
+    capsys.readouterr()
+    assert cli.main(["train", "--resume", forged]) == 2
+    said = {"source": f"expected the task of this run as well, got none: cmcts train {mine} --resume {forged}"}
+    assert said.get(name, f"got {mine!r}") in capsys.readouterr().err
+    assert not mark.exists()
+    assert len(trained) == 1
+    cli.main(["train", mine, "--resume", forged])
+    assert mark.exists()
 
 
 def test_another_budget_is_trained_for_and_kept(trained, tmp_path, capsys):

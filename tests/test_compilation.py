@@ -226,6 +226,7 @@ warnings.simplefilter("error")
 import cmcts
 from cmcts.search import kernels
 from cmcts.compilation.content import compiled_for
+from cmcts.planning import deadlines
 from cmcts.planning.planners import PenalizedMCTS
 from usermodel import model
 
@@ -236,11 +237,12 @@ if "--type" in sys.argv:
 def answer(model):
     planner = PenalizedMCTS(model, 0.0)
     decision = planner.plan([0.0], 1.0, iterations=20, keep_tree=True)
-    run = compiled_for(kernels.run, model, planner.critic)
+    run = compiled_for(kernels.run_until, model, planner.critic)
     return decision, run
 
 decision, run = answer(model)
 scaled, again = answer(model.with_params(scale=3.0))
+in_time = PenalizedMCTS(model, 0.0).plan([0.0], 1.0, seconds=1.0)
 print(json.dumps({
     "package": cmcts.__file__,
     "value": decision.reward_values[0],
@@ -250,6 +252,7 @@ print(json.dumps({
     "misses": sum(run.stats.cache_misses.values()),
     "compiled": len(run.signatures),
     "same dispatcher": again is run,
+    "ended by its own clock": deadlines.CLOCK is None or in_time.iterations > 1,
     "type": str(model._numba_type_),
 }))
 """
@@ -301,6 +304,7 @@ class Sandbox:
         assert answer["package"].startswith(str(self.path)), "the copy must be the one that runs"
         assert answer["compiled"] == 1, "other parameters must not compile again"
         assert answer["same dispatcher"]
+        assert answer["ended by its own clock"], "whose address is another one in every process"
         assert answer["scaled"] == 3 * answer["value"]
         return answer
 

@@ -91,11 +91,11 @@ class Clockwork:
 
 
 @pytest.mark.parametrize("cost", [1e-6, 1e-4, 3e-3, 0.5])
-def test_a_search_ends_at_its_deadline_but_for_one_chunk(cost, monkeypatch):
+def test_without_a_clock_of_its_own_a_search_ends_at_its_deadline_but_for_one_chunk(cost, monkeypatch):
     """A chunk takes a millisecond, or one simulation where that takes longer."""
     clock = Clockwork(cost)
     monkeypatch.setattr(deadlines.time, "perf_counter", lambda: clock.now)
-    deadlines.run_until(clock, 0.02, None)
+    deadlines.run_chunks(clock, 0.02, None)
     assert 0.02 <= clock.now <= 0.02 + max(0.001, cost) + 1e-9
     assert max(clock.chunks) <= max(0.001, cost) + 1e-9
 

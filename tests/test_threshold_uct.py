@@ -340,8 +340,8 @@ def test_a_full_tree_goes_on(slow_clock):
     model = table_model(random_table(4))
     planner = ThresholdUCT(model, dataclasses.replace(SHORT, max_nodes=10))
     decision = planner.plan(START, 1.0, seconds=100 * slow_clock)
-    assert (decision.tree_size, decision.iterations) == (10, 50)
-    assert decision.visits.sum() == 49
+    assert (decision.tree_size, decision.iterations) == (10, 97)
+    assert decision.visits.sum() == 96
 
 
 def test_batches_and_agents_decide_as_single_plans_do():

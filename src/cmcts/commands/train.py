@@ -18,7 +18,7 @@ from cmcts.extras import require_extra
 from cmcts.json_settings import flat
 from cmcts.planning.monitor import as_policy
 from cmcts.tasks.references import absolute, load_object
-from cmcts.tasks.registry import make
+from cmcts.tasks.registry import make, named_task
 from cmcts.training.paper import paper_settings
 from cmcts.training.settings import TrainingSettings
 
@@ -90,7 +90,7 @@ class Train:
                 raise InvalidInput(
                     f"expected the task of this run as well, got none: cmcts train {source} --resume {self.resume}"
                 )
-            task = load_task(self.task or str(folder.config.get("task")))
+            task = named_task(str(folder.config.get("task"))) if self.task is None else load_task(self.task)
             watch = self._policy(task)
             task = task_from_config(task, folder.config)
             settings = settings_from_config(task, folder.config, self.resume)

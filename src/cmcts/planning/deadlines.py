@@ -1,12 +1,20 @@
-"""Searches that end on time, by a clock that is looked at now and then."""
+"""Searches that end on time.
+
+A search looks at the clock itself (search/clock.py), every few microseconds or after every simulation. Where it cannot,
+the clock is looked at between chunks of it.
+"""
 
 from __future__ import annotations
 
 import time
 
+from cmcts.search.clock import Limit, find_clock, read_clock
 from cmcts.search.session import SearchSession
 
-_CHUNK_SECONDS = 0.001  # a timed search looks at the clock about this often
+CLOCK = find_clock()
+_MANY = 1 << 62
+_HEARD_SECONDS = 0.25  # a long search comes back to Python so often: Ctrl-C is to be heard
+_CHUNK_SECONDS = 0.001  # where a search has no clock, it is looked at about this often
 _LARGEST_MARGIN, _MARGIN_DECAY = 0.25, 0.98  # share of the time limit that is left unused, and how it shrinks
 
 
@@ -16,7 +24,23 @@ def deadline(began: float, limit: float, margin: float) -> float:
 
 
 def run_until(session: SearchSession, end: float, iterations: int | None) -> None:
-    """Search until the clock says `end`, but for one chunk, or until so many iterations are done."""
+    """Search until the clock says `end`, or until so many iterations are done."""
+    if CLOCK is None:
+        run_chunks(session, end, iterations)
+        return
+    wanted = _MANY if iterations is None else iterations
+    while session.iterations < wanted:
+        # The kernel's clock is read first: if this is stopped in between, the search ends early and not late.
+        now = read_clock(CLOCK.address, CLOCK.kind)
+        left = end - time.perf_counter()
+        if left <= 0.0 and session.iterations > 0:
+            return
+        some = left if left < 2 * _HEARD_SECONDS else _HEARD_SECONDS
+        session.run(wanted - session.iterations, Limit(CLOCK, now + int(1e9 * some)))
+
+
+def run_chunks(session: SearchSession, end: float, iterations: int | None) -> None:
+    """The same where kernels have no clock, which is looked at between chunks: later by one chunk at most."""
     chunk = 1  # a slow model may take long for one simulation; what it takes says how many fit
     while iterations is None or session.iterations < iterations:
         if iterations is not None:

@@ -2,6 +2,7 @@
 
 tree.py           the arrays of a search tree
 faults.py         what is noted when a model or a critic breaks its contract
+clock.py          a clock that a search looks at itself
 workspace.py      what one search writes to besides its tree, and a memo of what the critic said
 values.py         leaf values in the place of rollouts
 pruning.py        which actions are unsafe

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cmcts.compilation.content import uncompiled
 from cmcts.model.interface import Model
 from cmcts.search import curves, threshold
+from cmcts.search.clock import UNTIMED, Limit
 from cmcts.search.kernels import Rules
 from cmcts.search.session import Critic, SearchSession
 from cmcts.search.threshold import CurveTree, curve_tree
@@ -58,8 +59,8 @@ class CurveSession(SearchSession):
         for array in _arrays(self.curved):
             array.fill(0)
 
-    def run(self, iterations: int) -> None:
-        """Add so many simulations to the tree; raises what the model did wrong."""
+    def run(self, iterations: int, limit: Limit = UNTIMED) -> None:
+        """Add so many simulations to the tree, or as many as fit; raises what the model did wrong."""
         self._make_room()
         arguments = (
             self.model,
@@ -75,10 +76,11 @@ class CurveSession(SearchSession):
             self.work,
             self.rng,
             iterations,
+            limit,
         )
-        self._call(threshold.run, arguments)
+        done = self._call(threshold.run_until, arguments)
         self._raise_fault()
-        self.iterations += iterations
+        self.iterations += done
 
     def root_curve(self) -> RootCurve | None:
         """What can be earned from the root on for how much; None while none of its actions was tried."""

@@ -21,6 +21,7 @@ from cmcts.compilation.content import entry_point
 from cmcts.compilation.content import inner_kernel as kernel
 from cmcts.compilation.gpu import on_gpu
 from cmcts.random import below, next_uint64, stratify
+from cmcts.search.clock import first_stride, look, next_stride
 from cmcts.search.faults import (
     ACTION,
     COUNT,
@@ -548,3 +549,16 @@ def run(model, params, critic, critic_params, tree, budget, multipliers, rules, 
             return
         if rules.tune_multipliers:
             tune_multipliers(tree, budget, multipliers, iteration, rules, work)
+
+
+@entry_point
+def run_until(model, params, critic, critic_params, tree, budget, multipliers, rules, work, rng, begin, end, limit):
+    """The same, until the clock says that time is up; returns how many simulations were done."""
+    done, stride, last = begin, first_stride(limit, end - begin), np.int64(0)
+    while done < end and work.fault[0] == 0.0 and last < limit.end:
+        upto = min(done + stride, end)
+        run(model, params, critic, critic_params, tree, budget, multipliers, rules, work, rng, done, upto)
+        done, before = upto, last
+        last = look(limit)
+        stride = next_stride(stride, last - before)
+    return done - begin

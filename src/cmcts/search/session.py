@@ -19,6 +19,7 @@ from cmcts.errors import InvalidInput, ModelError, shown
 from cmcts.model.interface import Model
 from cmcts.random import Stream
 from cmcts.search import kernels, pruning
+from cmcts.search.clock import UNTIMED, Limit
 from cmcts.search.faults import fault_message
 from cmcts.search.kernels import Rules
 from cmcts.search.tree import NO_NODE, ROOT, Tree, allocate, find_child, reroot
@@ -210,8 +211,8 @@ class SearchSession:
                 told[:] = prices
                 self.work.memo.used[:] = False
 
-    def run(self, iterations: int) -> None:
-        """Add so many simulations to the tree; raises what the model or the critic did wrong."""
+    def run(self, iterations: int, limit: Limit = UNTIMED) -> None:
+        """Add so many simulations to the tree, or as many as fit; raises what the model or the critic did wrong."""
         arguments = (
             self.model,
             self.model.params,
@@ -225,10 +226,11 @@ class SearchSession:
             self.rng,
             self.iterations,
             self.iterations + iterations,
+            limit,
         )
-        self._call(kernels.run, arguments)
+        done = self._call(kernels.run_until, arguments)
         self._raise_fault()
-        self.iterations += iterations
+        self.iterations += done
 
     def least_charges(self, state: NDArray[np.float64], rng: Stream) -> NDArray[np.float64]:
         """[M] V(s) by expected accounting; one state is not worth a compilation."""
@@ -266,12 +268,11 @@ class SearchSession:
             self.work.fault[0] = 0.0
             raise ModelError(message)
 
-    def _call(self, kernel: Function, arguments: tuple[Any, ...]) -> None:
+    def _call(self, kernel: Function, arguments: tuple[Any, ...]) -> Any:
         if not config.DISABLE_JIT and self.model.compiles and self.critic.compiles:
             compiled: Any = compiled_for(kernel, self.model, self.critic)
             try:
-                compiled(*(self._portable.get(id(argument), argument) for argument in arguments))
-                return
+                return compiled(*(self._portable.get(id(argument), argument) for argument in arguments))
             except Exception as error:  # Numba also raises ValueError and others
                 if compiled.signatures:  # it was compiled, so this is what a user's function raised
                     raise ModelError(
@@ -287,7 +288,7 @@ class SearchSession:
         plain = {id(self.model): self.model.uncompiled, id(self.critic): self.critic.uncompiled}
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # integers are meant to wrap, and faults are noted
-                uncompiled(kernel)(*(plain.get(id(argument), argument) for argument in arguments))
+                return uncompiled(kernel)(*(plain.get(id(argument), argument) for argument in arguments))
         except (InvalidInput, ModelError):
             raise
         except Exception as error:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from cmcts.compilation.content import entry_point
 from cmcts.compilation.content import inner_kernel as kernel
 from cmcts.random import below, uniform
+from cmcts.search.clock import first_stride, look, next_stride
 from cmcts.search.curves import (
     VERTICES,
     Chain,
@@ -366,3 +367,18 @@ def run(model, params, critic, critic_params, tree, curved, budget, multipliers,
         simulate(model, params, critic, critic_params, tree, curved, budget, multipliers, tries, rules, work, rng)
         if work.fault[0] != 0.0:
             return
+
+
+@entry_point
+def run_until(
+    model, params, critic, critic_params, tree, curved, budget, multipliers, tries, rules, work, rng, count, limit
+):
+    """The same, until the clock says that time is up; returns how many simulations were done."""
+    done, stride, last = np.int64(0), first_stride(limit, count), np.int64(0)
+    while done < count and work.fault[0] == 0.0 and last < limit.end:
+        some = min(stride, count - done)
+        run(model, params, critic, critic_params, tree, curved, budget, multipliers, tries, rules, work, rng, some)
+        done, before = done + some, last
+        last = look(limit)
+        stride = next_stride(stride, last - before)
+    return done
