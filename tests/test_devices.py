@@ -81,7 +81,7 @@ def test_auto_takes_the_cpu_where_there_is_no_gpu(no_extra):
 
 def test_auto_takes_the_gpu_for_batches_that_are_worth_it(monkeypatch):
     monkeypatch.setattr(gpu, "gpu_fault", lambda: "")
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr(gpu, "cores", lambda: 4)
     worth = 4 * gpu.LANES_A_CORE
     assert gpu.goes_to_gpu(planner(), "auto", worth, None) == (not config.DISABLE_JIT)
     assert not gpu.goes_to_gpu(planner(), "auto", worth - 1, None)

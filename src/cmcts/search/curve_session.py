@@ -80,7 +80,7 @@ class CurveSession(SearchSession):
         )
         done = self._call(threshold.run_until, arguments)
         self._raise_fault()
-        self.iterations += done
+        self.iterations += int(done)  # NumPy's own integer where nothing is compiled
 
     def root_curve(self) -> RootCurve | None:
         """What can be earned from the root on for how much; None while none of its actions was tried."""

@@ -230,7 +230,7 @@ class SearchSession:
         )
         done = self._call(kernels.run_until, arguments)
         self._raise_fault()
-        self.iterations += done
+        self.iterations += int(done)  # NumPy's own integer where nothing is compiled
 
     def least_charges(self, state: NDArray[np.float64], rng: Stream) -> NDArray[np.float64]:
         """[M] V(s) by expected accounting; one state is not worth a compilation."""
