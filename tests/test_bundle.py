@@ -167,7 +167,7 @@ def test_a_flipped_bit_in_a_description_is_found(folder):
         ({"pruning": {"tolerance": -1.0}}, "expected tolerance >= 0"),
         ({"pruning": {"cost_floor": "false"}}, "cost_floor: expected bool, got str"),
         ({"search": {"discount": 0.95, "surprise": 1}}, "expected known names only, got search.surprise"),
-        ({"parts": {"frontier": PART}}, "expected parts out of columns, support, values, got 'frontier'"),
+        ({"parts": {"frontier": PART}}, "expected parts out of columns, policies, support, values, got 'frontier'"),
         ({"parts": {"values": {**PART, "version": 2}}}, r"part 'values' of a version that is known here \(1\), got 2"),
         (
             {"parts": {"support": {**PART, "version": 2}}},

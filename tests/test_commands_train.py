@@ -34,7 +34,7 @@ def trained(monkeypatch):
     """What trainings were asked for; none is done."""
     asked = []
 
-    def no_training(task, settings, run, reporter, *, device, executor, watch):
+    def no_training(task, settings, run, reporter, *, device, executor, watch, earlier):
         assert device in ("cpu", "auto")
         asked.append((task, settings, run))
         if watch is not None:

@@ -146,4 +146,4 @@ def test_a_frontier_rolls_out_at_the_price_from_there_on_if_that_leaves_more(rew
     longer = dataclasses.replace(search, rollout="priced", iterations=300, relative_exploration=0.5)
     assert made == [ColumnSettings((2.0,), longer)], "the guarded column is no rival"
     assert course.search == (longer if adopted else search)
-    assert made[0].name == "lambda 2, 300 simulations with rollouts at that price, exploring 0.5 times as much"
+    assert made[0].name == "lambda 2, 300 simulations with rollouts at that price, exploration 0.5"

@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from cmcts.training.selection import best_feasible, confirmed, does_not_pay, hopeless, is_feasible, least_excess
+from cmcts.training.selection import (
+    beaten,
+    best_feasible,
+    confirmed,
+    evaluation_of,
+    hopeless,
+    is_feasible,
+    least_excess,
+)
 
 
 def evaluation(**figures):
@@ -23,11 +31,19 @@ def test_the_best_feasible_critic_is_kept_and_ties_go_to_the_safer():
 
 def test_a_critic_that_earns_less_than_none_does_not_pay():
     timid, untrained = evaluation(reward_mean=9.0), evaluation(reward_mean=10.0)
-    assert does_not_pay(timid, untrained)
-    assert does_not_pay(None, untrained), "no critic is feasible, and none is needed"
-    assert not does_not_pay(evaluation(reward_mean=9.5), untrained), "within the noise of both"
-    assert not does_not_pay(timid, evaluation(reward_mean=10.0, feasible=False))
-    assert not does_not_pay(timid, None) and not does_not_pay(None, None)
+    assert beaten(timid, untrained)
+    assert beaten(None, untrained), "no critic is feasible, and none is needed"
+    assert not beaten(evaluation(reward_mean=9.5), untrained), "within the noise of both"
+    assert not beaten(timid, evaluation(reward_mean=10.0, feasible=False))
+    assert not beaten(timid, None) and not beaten(None, None)
+
+
+def test_a_critic_is_compared_with_others_on_the_worlds_that_both_played():
+    """Not by its confirmation, on worlds of its own: luck in these differs by more than critics do."""
+    evaluations = [evaluation(tolerance=0.1, accounting="paid"), evaluation(reward_mean=9.9, accounting="paid")]
+    record = evaluation(reward_mean=8.0, accounting="paid", phase="confirm")
+    assert evaluation_of(record, evaluations) is evaluations[1]
+    assert not beaten(evaluation_of(record, evaluations), evaluation(reward_mean=9.9))
 
 
 def test_feasible_means_mean_plus_one_standard_error():

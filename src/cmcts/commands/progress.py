@@ -66,6 +66,8 @@ class TrainingProgress:
         place = f"column {record['column'] + 1}" if "column" in record else f"round {record['round'] + 1}"
         if record["phase"] == "untrained":
             place = "no critic"
+        if record["phase"] == "earlier":
+            place = "--from"
         head = f"{elapsed:6.1f} s  {place}  {record['phase']:<8}"
         if "column" in record:
             costs = zip(record["cost_means"], record["cost_ses"], strict=True)

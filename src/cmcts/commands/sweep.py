@@ -214,7 +214,6 @@ class _Runner:
 
     def play(self, row: Row) -> Record:
         from cmcts.commands.planner_options import PlannerOptions, choose, kept_blocks
-        from cmcts.critic import bundle
         from cmcts.evaluation.blocks import episodes_on
 
         task, began = self.tasks[row.task], time.perf_counter()
@@ -223,8 +222,7 @@ class _Runner:
         if "budget" in values:
             values["budget"] = values["budget"] if isinstance(values["budget"], tuple) else (values["budget"],)
         record: Record
-        lacks = critic is not None and not (critic / "bundle.json").exists()
-        if lacks or (critic is not None and row.planner == "cmcts" and bundle.load(critic).critic is None):
+        if critic is not None and not (critic / "bundle.json").exists():
             record = {"missing": INFEASIBLE}
         else:
             with self.lock:  # it listens to warnings, which Python lets one thread do at a time

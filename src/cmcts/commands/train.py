@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cmcts.critic.bundle import Bundle
     from cmcts.executors import Executor
     from cmcts.tasks.task import Task
+    from cmcts.training.earlier import Earlier
     from cmcts.training.loop import Outcome
     from cmcts.training.run_folder import RunFolder
 
@@ -50,6 +51,9 @@ class Train:
     """What may be spent on average, one number a constraint."""
     watch: Annotated[str | None, arg(metavar="POLICY", help_behavior_hint="(default: nobody)")] = None
     """FILE.py:NAME or MODULE:NAME of a policy that a safety monitor is to watch: the critic learns where it goes."""
+    earlier: Annotated[tuple[str, ...], arg(name="from", metavar="DIR", help_behavior_hint="(default: nothing)")] = ()
+    """What there is already, to be tried beside what is trained, and kept where it is better: folders of earlier runs,
+    names of bundles that ship, files of exact policies (`cmcts solve --policy`)."""
     paper: Annotated[bool, FlagCreatePairsOff] = False
     """The paper's own method and hyperparameters: SARSA, no floor, the first feasible critic."""
     device: Device = "cpu"
@@ -94,6 +98,7 @@ class Train:
             watch = self._policy(task)
             task = task_from_config(task, folder.config)
             settings = settings_from_config(task, folder.config, self.resume)
+            earlier = self._same_as(folder.config, task)
         else:
             if self.task is None:
                 raise InvalidInput("expected a task to train on, or --resume DIR; got neither")
@@ -102,16 +107,20 @@ class Train:
             if self.budget is not None:
                 task = dataclasses.replace(task, budget=self.budget)
             settings = self.settings
+            earlier = self._load_earlier(task)
         # A cluster that cannot be joined leaves no folder behind.
         with executor_for(self.ray, self.device, as_json=self.json) as executor:
-            return self._train(task, settings, folder or self._new_folder(task, settings), executor, watch)
+            folder = folder or self._new_folder(task, settings, earlier)
+            return self._train(task, settings, folder, executor, watch, earlier)
 
-    def _new_folder(self, task: Task, settings: TrainingSettings) -> RunFolder:
+    def _new_folder(self, task: Task, settings: TrainingSettings, earlier: list[Earlier]) -> RunFolder:
         from cmcts.training.run_folder import RunFolder
         from cmcts.training.settings import run_config
 
         path = self.out or Path("runs") / f"{task.name}-{settings.seed}"
         config = run_config(task, settings) | ({"watch": self._watched()} if self.watch else {})
+        if earlier:
+            config["from"] = [[one.name, one.digest] for one in earlier]
         return RunFolder.create(path, config)
 
     def _train(
@@ -121,6 +130,7 @@ class Train:
         folder: RunFolder,
         executor: Executor | None,
         watch: Callable[[ArrayLike], int] | None,
+        earlier: list[Earlier],
     ) -> int:
         from cmcts.commands.progress import TrainingEvents, TrainingProgress
         from cmcts.training.loop import train
@@ -128,11 +138,23 @@ class Train:
         progress = TrainingEvents() if self.json else TrainingProgress(task, settings, executor)
         with progress.bar:
             try:
-                outcome = train(task, settings, folder, progress, device=self.device, executor=executor, watch=watch)
+                outcome = train(
+                    task,
+                    settings,
+                    folder,
+                    progress,
+                    device=self.device,
+                    executor=executor,
+                    watch=watch,
+                    earlier=earlier,
+                )
             except KeyboardInterrupt:
                 task_file = f"{task.source} " if task.source else ""
                 policy = f" --watch {self.watch}" if self.watch else ""
-                progress.say(f"interrupted; continue with: cmcts train {task_file}--resume {folder.path}{policy}")
+                named = f" --from {' '.join(self.earlier)}" if self.earlier else ""
+                progress.say(
+                    f"interrupted; continue with: cmcts train {task_file}--resume {folder.path}{policy}{named}"
+                )
                 raise
             return self._report(task, settings, folder, outcome, progress.say)
 
@@ -143,10 +165,31 @@ class Train:
     def _policy(self, task: Task) -> Callable[[ArrayLike], int] | None:
         return None if self.watch is None else as_policy(load_object(self.watch), "policy", task.model.action_count)
 
+    def _load_earlier(self, task: Task) -> list[Earlier]:
+        from cmcts.training.earlier import load_earlier
+
+        # A name need not mean the same in another folder; one that ships does.
+        names = [str(Path(name).absolute()) if Path(name).exists() else name for name in self.earlier]
+        return [load_earlier(name, task) for name in names]
+
+    def _same_as(self, config: dict[str, Any], task: Task) -> list[Earlier]:
+        """What a run was begun with, given again: a folder may come from anywhere, and does not say what is loaded."""
+        begun, earlier = config.get("from", []), self._load_earlier(task)
+        if [list(row) for row in begun] != [[one.name, one.digest] for one in earlier]:
+            named = " ".join(str(row[0]) for row in begun) or "nothing"
+            raise InvalidInput(
+                f"expected what this run was begun with, --from {named}, unchanged; got "
+                f"{' '.join(self.earlier) or 'nothing'}, or other content"
+            )
+        return earlier
+
     def _refuse_other_options(self) -> None:
         given, usual = flat(self), flat(Train.with_defaults(self.task, paper=False))
         for name in given:
-            if name not in ("task", "resume", "device", "ray", "json", "watch") and given[name] != usual[name]:
+            if (
+                name not in ("task", "resume", "device", "ray", "json", "watch", "earlier")
+                and given[name] != usual[name]
+            ):
                 option = name.removeprefix("settings.").replace("_", "-")
                 raise InvalidInput(f"expected --resume alone: a run keeps its settings; got {option} as well")
 
@@ -170,6 +213,11 @@ class Train:
             )
         elif record is None:
             say(f"no feasible critic within {settings.max_rounds} rounds: the frontier does without; or {more}.")
+        elif outcome.origin is not None:
+            say(
+                f"the critic of {outcome.origin} is kept: on the same episodes it earned {evaluated_reward(record)}, "
+                f"cost {evaluated_cost(record)}, and none of this training did better"
+            )
         else:
             say(
                 f"critic of round {record['round'] + 1}, {tried(record)}: in the training world reward "

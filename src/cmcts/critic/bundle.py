@@ -5,6 +5,7 @@
     support.safetensors  where the critic has data (support.py); one that was trained before 0.2 does not say
     columns.safetensors  the policies of a frontier and all their episodes (columns.py), if there is one
     values.safetensors   reward and costs to go, for those of them that judge leaves by them (values.py)
+    policies.safetensors the exact policies among them, as tables, each array's name after its policy's digest
 
 Loading executes nothing and needs neither JAX nor the training code. Everything is checked first: a file that is
 damaged, too large, or made for another task is refused with the reason.
@@ -23,6 +24,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from numpy.typing import NDArray
 
 from cmcts import json_settings
 from cmcts.critic import columns as column_arrays
@@ -43,14 +46,19 @@ from cmcts.search.settings import SearchSettings
 FORMAT = 2
 CRITIC_FILE, BUNDLE_FILE = "critic.safetensors", "bundle.json"
 COLUMNS_FILE, SUPPORT_FILE, VALUES_FILE = "columns.safetensors", "support.safetensors", "values.safetensors"
+POLICIES_FILE, POLICIES_VERSION = "policies.safetensors", 1
 MAX_ARRAY_BYTES, MAX_BUNDLE_BYTES = 64 << 20, 1 << 20
 SHIPPED = Path(__file__).parent / "shipped"
 # Names of parts, with their files and the versions that are read here.
 PARTS: dict[str, tuple[str, tuple[int, ...]]] = {
-    "columns": (COLUMNS_FILE, (1, column_arrays.VERSION)),
+    "columns": (COLUMNS_FILE, tuple(range(1, column_arrays.VERSION + 1))),
+    "policies": (POLICIES_FILE, (POLICIES_VERSION,)),
     "support": (SUPPORT_FILE, (support_arrays.VERSION,)),
     "values": (VALUES_FILE, (value_arrays.VERSION,)),
 }
+
+
+Policies = Mapping[str, Mapping[str, NDArray[Any]]]  # arrays by name, of each policy by its digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +83,8 @@ class Bundle:
     """The policies of a frontier, measured in the training world; none if there is no frontier."""
     values: LeafValues | None = None
     """Reward and costs to go, if some column judges leaves by them."""
+    policies: Policies = field(default_factory=dict)
+    """The tables of exact policies that columns play, by their digests."""
     code: Mapping[str, str] = field(default_factory=dict)
     """Digests of the model's functions, as `code_digests` has them; none of bundles that were written before 0.2."""
 
@@ -235,6 +245,11 @@ def save(bundle: Bundle, folder: Path) -> None:
         contents["support"] = to_bytes(support_arrays.to_arrays(bundle.support))
     if bundle.values is not None:
         contents["values"] = to_bytes(value_arrays.to_arrays(bundle.values))
+    if bundle.policies:
+        named = {
+            f"{digest}.{name}": array for digest, arrays in bundle.policies.items() for name, array in arrays.items()
+        }
+        contents["policies"] = to_bytes(named)
     parts = {
         name: _Part(PARTS[name][1][-1], PARTS[name][0], hashlib.sha256(part).hexdigest())
         for name, part in contents.items()
@@ -290,8 +305,12 @@ def load(folder: str | Path, model: Model | None = None) -> Bundle:
             support=_support(path / SUPPORT_FILE, described),
             columns=_columns(path / COLUMNS_FILE, described),
             values=_values(path / VALUES_FILE, described),
+            policies=_policies(path / POLICIES_FILE, described),
             code=described.code,
         )
+        for column in bundle.columns:
+            known = not column.settings.policy or column.settings.policy in bundle.policies
+            expect(known, "the exact policy that a column plays", column.settings.policy)
         bundle.critic  # noqa: B018  building it checks shapes and numbers once more, together
     except InvalidInput as error:
         raise InvalidInput(f"cannot use the bundle {path}: {error}") from None
@@ -334,6 +353,17 @@ def _columns(path: Path, described: _Description) -> tuple[Column, ...]:
     valued = any(column.settings.values for column in columns)
     expect("values" in described.parts or not valued, "leaf values, which a column judges leaves by", None)
     return columns
+
+
+def _policies(path: Path, described: _Description) -> Policies:
+    part = described.parts.get("policies")
+    if part is None:
+        return {}
+    policies: dict[str, dict[str, NDArray[Any]]] = {}
+    for name, array in _arrays(path, part.sha256).items():
+        digest, _, of_it = name.partition(".")
+        policies.setdefault(digest, {})[of_it] = array
+    return policies
 
 
 def _values(path: Path, described: _Description) -> LeafValues | None:

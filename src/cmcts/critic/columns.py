@@ -25,8 +25,9 @@ from cmcts.errors import expect
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 
-VERSION = 2  # 1 knew nothing but episodes, and reads the same
+VERSION = 3  # 1 knew nothing but episodes, 2 no policies but planners'; both read the same
 KINDS = ("chosen", "confirmed")
+USUAL_WIDTHS = (1.0, SearchSettings.relative_exploration)  # not worth a word; bundles that ship searched with the first
 SETTINGS = "settings"  # JSON text as an array of bytes, so that a column is one file with one digest
 
 
@@ -46,11 +47,18 @@ class ColumnSettings:
     """What counts as unsafe to the guard."""
     values: bool = False
     """Leaves are judged by the bundle's leaf values before rollouts."""
+    policy: str = ""
+    """Digest of the bundle's exact policy that is played instead of any search; `budget` is then what it costs."""
 
     def __post_init__(self) -> None:
         expect(len(self.prices) >= 1, "a price for every constraint", self.prices)
         expect(all(0 <= price < np.inf for price in self.prices), "prices >= 0 and finite", self.prices)
         expect(self.guard in ("none", "critic", "immediate"), 'guard "none", "critic" or "immediate"', self.guard)
+        if self.policy:
+            plain = self.guard == "none" and self.pruning is None and not self.values and not any(self.prices)
+            expect(plain, "no price, guard or values with an exact policy", self)
+            expect(len(self.budget) == len(self.prices), f"{len(self.prices)} costs of a policy", self.budget)
+            return
         guarded = self.guard != "none"
         expect((self.pruning is not None) == guarded, "pruning with a guard, and only then", self.pruning)
         count = len(self.prices) if guarded else 0
@@ -58,12 +66,19 @@ class ColumnSettings:
         expect(all(0 <= limit < np.inf for limit in self.budget), "budgets >= 0 and finite", self.budget)
 
     @property
+    def searches_at_price(self) -> bool:
+        """Whether it is a search at a price alone, without a guard."""
+        return self.guard == "none" and not self.policy
+
+    @property
     def name(self) -> str:
         """What it is, in words: "lambda 2.5, 1024 simulations with values", "critic at 1 with values, lambda 2.5"."""
+        if self.policy:
+            return f"exact policy of cost {_numbers(self.budget)}"
         price = f"lambda {_numbers(self.prices)}"
         if self.guard == "none":
-            width = 1.0 if self.search.exploration is not None else self.search.relative_exploration
-            explored = "" if width == 1.0 else f", exploring {width:g} times as much"
+            width = None if self.search.exploration is not None else self.search.relative_exploration
+            explored = "" if width in (None, *USUAL_WIDTHS) else f", exploration {width:g}"
             priced = " with rollouts at that price" if self.search.rollout == "priced" else ""
             leaves = " with values" if self.values else priced
             return f"{price}, {self.search.iterations} simulations{leaves}{explored}"

@@ -16,8 +16,11 @@ asked. On disk it is one file of arrays, and loading it executes nothing.
 
 from __future__ import annotations
 
+import hashlib
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +129,8 @@ class TabularPolicy(Planner):
             costs=tuple(values.costs.tolist()),
         )
 
-    def save(self, path: Path) -> None:
-        """Write the table, and for which model, discount and budget it was solved, to one file."""
-        from safetensors.numpy import save
-
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The table, and for which model, discount and budget it was solved, as named arrays."""
         description = _Description(
             format=FORMAT,
             library=__version__,
@@ -144,7 +145,19 @@ class TabularPolicy(Planner):
         text = np.frombuffer(json_settings.dump(asdict(description)), np.uint8)
         tables = (self._states, self._probabilities, self._reward_values, self._cost_values)
         arrays = {name: np.ascontiguousarray(table) for name, table in zip(ARRAYS, tables, strict=True)}
-        write_atomically(path, save({"description": text, **arrays}))
+        return {"description": text, **arrays}
+
+    @cached_property
+    def digest(self) -> str:
+        """Of its content: the same for the same table of the same problem."""
+        parts = [name.encode() + array.tobytes() for name, array in sorted(self.to_arrays().items())]
+        return hashlib.sha256(b"".join(parts)).hexdigest()[:20]
+
+    def save(self, path: Path) -> None:
+        """Write it to one file."""
+        from safetensors.numpy import save
+
+        write_atomically(path, save(self.to_arrays()))
 
     @classmethod
     def load(cls, path: str | Path, model: Model) -> TabularPolicy:
@@ -159,17 +172,23 @@ class TabularPolicy(Planner):
         except (SafetensorError, ValueError, TypeError, KeyError) as error:
             raise InvalidInput(f"cannot use the policy {file}: it is damaged: {error}") from None
         try:
-            return cls._from(arrays, model)
+            return cls.from_arrays(arrays, model)
         except InvalidInput as error:
             raise InvalidInput(f"cannot use the policy {file}: {error}") from None
 
     @classmethod
-    def _from(cls, arrays: dict[str, NDArray[Any]], model: Model) -> TabularPolicy:
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], model: Model, *, solved_elsewhere: bool = False
+    ) -> TabularPolicy:
+        """The policy of named arrays; refuses one that was solved for another model, unless that is `solved_elsewhere`.
+
+        A policy of the training world is played beside planners whose own model is a cheaper one of the same states.
+        """
         expect(sorted(arrays) == sorted(("description", *ARRAYS)), "the arrays of a policy", sorted(arrays))
         raw = json_settings.parse(arrays["description"].tobytes())
         described = json_settings.convert(raw, _Description, complete=True)
         expect(described.format == FORMAT, f"format {FORMAT}", described.format)
-        if described.model_digest != model_digest(model):
+        if described.model_digest != model_digest(model) and not solved_elsewhere:
             raise InvalidInput(f"it was solved for model {described.model!r}, which differs from {model.name!r} here")
         for name in ARRAYS:
             expect(arrays[name].dtype == np.float64, f"{name} in float64", str(arrays[name].dtype))
@@ -235,6 +254,20 @@ class TabularPolicy(Planner):
             tree_size=0,
             tree_depth=0,
         )
+
+    @property
+    def minds_budget(self) -> bool:
+        """What is left of the budget is not asked."""
+        return False
+
+    def knows(self, state: ArrayLike) -> bool:
+        """Whether a state is in the table."""
+        return (np.asarray(state, np.float64) + 0.0).tobytes() in self._numbers
+
+    def decisions_in(self, cmdp: FiniteCMDP) -> Floats:
+        """[P] its action probabilities in the states of a list, all of which it has to know."""
+        rows = [self._numbers[(state + 0.0).tobytes()] for state in cmdp.states]
+        return cmdp.pairs(self._probabilities[rows])
 
     @property
     def searches(self) -> bool:

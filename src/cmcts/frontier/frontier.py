@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -21,12 +21,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmcts.critic import bundle as bundles
-from cmcts.critic.bundle import Bundle
+from cmcts.critic.bundle import Bundle, Policies
 from cmcts.critic.columns import Column, ColumnSettings
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
 from cmcts.critic.values import LeafValues
 from cmcts.errors import BudgetWarning, InvalidInput, expect
 from cmcts.exact.column_generation import InfeasibleBudget
+from cmcts.exact.policy import TabularPolicy
 from cmcts.frontier.mixture import Floats, Limits, Mixed, best_mixture
 from cmcts.frontier.policy import MixedPolicy
 from cmcts.frontier.settings import KEEPS, Keep
@@ -44,8 +45,13 @@ def planner_of(
     critic: SafetyCritic | None,
     cost_scale: Sequence[float] = (),
     values: LeafValues | None = None,
+    policies: Policies | None = None,
 ) -> Planner:
     """The planner that a column stands for."""
+    if column.policy:
+        if policies is None or column.policy not in policies:
+            raise InvalidInput(f"expected the table of the column {column.name!r}, got none")
+        return TabularPolicy.from_arrays(policies[column.policy], model, solved_elsewhere=True)
     if column.values and values is None:
         raise InvalidInput(f"expected leaf values for the column {column.name!r}, got none")
     read = values if column.values else None
@@ -69,6 +75,8 @@ class Frontier:
     critic: SafetyCritic | None = None
     cost_scale: tuple[float, ...] = ()
     values: LeafValues | None = None
+    policies: Policies = field(default_factory=dict)
+    """The tables of exact policies that columns play, by their digests."""
 
     def __post_init__(self) -> None:
         expect(len(self.columns) >= 1, "one column or more", self.columns)
@@ -85,13 +93,14 @@ class Frontier:
         if not bundle.columns:
             raise InvalidInput(f"expected a bundle with a frontier for task {bundle.task!r}, got one without")
         bundle.critic_for(model)  # checks that the model is the bundle's
-        return cls(model, bundle.columns, bundle.budget, bundle.critic, bundle.cost_scale, bundle.values)
+        critic, scale, values = bundle.critic, bundle.cost_scale, bundle.values
+        return cls(model, bundle.columns, bundle.budget, critic, scale, values, bundle.policies)
 
     @cached_property
     def planners(self) -> tuple[Planner, ...]:
         """One planner a column, made once: they keep their memory from episode to episode."""
         return tuple(
-            planner_of(column.settings, self.model, self.critic, self.cost_scale, self.values)
+            planner_of(column.settings, self.model, self.critic, self.cost_scale, self.values, self.policies)
             for column in self.columns
         )
 

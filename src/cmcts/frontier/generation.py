@@ -22,13 +22,14 @@ What a column is worth is measuring.py's, whether it matters candidates.py's, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cmcts.critic.bundle import Policies
 from cmcts.critic.columns import Column, ColumnSettings, Sample
 from cmcts.critic.ensemble import SafetyCritic
 from cmcts.critic.values import LeafValues
@@ -58,7 +59,7 @@ PRICE_FACTOR = 4.0
 PRICES_OFF_MODEL, NEXT_PRICE = (1.0, 0.75, 0.5, 0.25, 1.5), 1.15
 VALUE_ROUNDS = 5  # of learning what searches are worth that read what was learned before, at most
 WIDTHS, WIDTH_STEPS = (0.5, 2.0), 2  # factors of the exploration, and how often each may be applied
-PRICED_FACTOR, PRICED_WIDTH = 3, 0.5  # of simulations, and of the exploration, where rollouts know the price
+PRICED_FACTOR, PRICED_WIDTH = 3, 1 / 3  # of simulations, and of the exploration, where rollouts know the price
 NEAR = (0.5, 1.0, 2.0)  # of the task's budget: where the curve is to be best
 LEFT = 0.01  # of what the whole curve rises: where the optimum is known to be no further, nothing more is tried
 
@@ -76,11 +77,20 @@ class Guard:
     search: SearchSettings
 
 
+@dataclass(frozen=True)
+class Brought:
+    """Columns that somebody has already, to be measured like any other, and the tables of those that are policies."""
+
+    columns: tuple[ColumnSettings, ...] = ()
+    policies: Policies = field(default_factory=dict)
+
+
 class Generated(NamedTuple):
-    """Columns, and the leaf values that some of them read; None if none does."""
+    """Columns, the leaf values that some of them read, None if none does, and the tables of exact policies."""
 
     columns: tuple[Column, ...]
     values: LeafValues | None
+    policies: Policies
 
 
 def generate(
@@ -93,18 +103,22 @@ def generate(
     fit_values: FitValues | None = None,
     device: Device = "cpu",
     executor: Executor | None = None,
+    brought: Brought | None = None,
 ) -> Generated:
     """The columns of a frontier for `task`, found and confirmed in its training world.
 
-    `fit_values` is what learns leaf values; without it there are none. `device` says where it is planned, and the
-    `executor` plays the episodes if there is one.
+    `brought` is what takes part as it is. `fit_values` is what learns leaf values; without it there are none. `device`
+    says where it is planned, and the `executor` plays the episodes if there is one.
     """
-    critic = None if guard is None else guard.critic
+    critic, brought = None if guard is None else guard.critic, brought or Brought()
     measurements = Measurements(task, settings, seed, critic, cost_scale, recorder, device, executor)
+    measurements.policies = brought.policies
     course = _Course(measurements, guard, fit_values)
-    course.run()
+    course.run(brought.columns)
     columns = confirmed(course.candidates, course.candidates.thinned(course.candidates.used()), measurements)
-    return Generated(columns, measurements.values if any(column.settings.values for column in columns) else None)
+    values = measurements.values if any(column.settings.values for column in columns) else None
+    played = {column.settings.policy for column in columns}
+    return Generated(columns, values, {digest: table for digest, table in brought.policies.items() if digest in played})
 
 
 class _Course:
@@ -124,11 +138,13 @@ class _Course:
         measurements.teaching = self.fit_values is not None
         self.reads_values = False
 
-    def run(self) -> None:
+    def run(self, brought: Sequence[ColumnSettings] = ()) -> None:
         nothing = np.zeros(len(self.budget))
         reckless = self.add(self.priced(nothing))
         assert reckless is not None, "a frontier has room for one column"
         self.candidates.ladder = ladder(self.budget, reckless.costs)
+        for column in brought:
+            self.add(column)
         # Where the planning model is right, a price does nearly all that a guard can, and is measured sooner: a guard
         # minds what is left of the budget, so that no two of its decisions are alike.
         steps = (self.add_guards, self.add_prices)
@@ -245,8 +261,10 @@ class _Course:
             self.search = before
 
     def without_guard(self) -> list[Candidate]:
-        """The columns so far that no guard prunes."""
-        return [trial for trial in self.candidates.tried if trial.settings.guard == "none"]
+        """The columns so far that search as new ones do now, and that no guard prunes."""
+        tried = [trial for trial in self.candidates.tried if trial.settings.searches_at_price]
+        manner = (self.search, self.reads_values)
+        return [trial for trial in tried if (trial.settings.search, trial.settings.values) == manner]
 
     def leaves_more(self, earlier: list[Candidate]) -> bool:
         """Whether columns as they are made now earn more than earlier ones at the same prices, after paying these."""
@@ -321,7 +339,7 @@ class _Course:
         for budget in budgets:
             if (mixed := self.candidates.mixture(budget)) is not None:
                 used = [self.candidates.alive[i].settings for i in np.flatnonzero(mixed.weights > MIXED_IN)]
-                found += [column for column in used if column.guard == "none" and column not in found]
+                found += [column for column in used if column.searches_at_price and column not in found]
         return found
 
     def untried_prices(self, budgets: list[Floats]) -> list[Floats]:

@@ -14,12 +14,13 @@ its model claims. Where it does not, episodes alone are believed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cmcts.critic.bundle import Policies
 from cmcts.critic.columns import ColumnSettings, Sample
 from cmcts.critic.ensemble import SafetyCritic
 from cmcts.critic.values import LeafValues
@@ -32,7 +33,7 @@ from cmcts.evaluation.tabulated import Judged, judged
 from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.exact.finite import FiniteCMDP, enumerate_states
 from cmcts.exact.policy import TabularPolicy
-from cmcts.exact.solver import solve
+from cmcts.exact.solver import evaluate, solve
 from cmcts.executors import Executor
 from cmcts.frontier.frontier import planner_of
 from cmcts.frontier.lessons import Lessons, best_known, exact_lessons, joined, lessons_of
@@ -91,6 +92,8 @@ class Measurements:
     executor: Executor | None = None
     values: LeafValues | None = None
     """What columns that say so read at their leaves."""
+    policies: Policies = field(default_factory=dict)
+    """The tables of exact policies among the columns, by their digests."""
     teaching: bool = False
     """Whether leaf values are to learn from what columns without a guard play."""
 
@@ -178,9 +181,11 @@ class Measurements:
         file = f"columns/{phase}-{k:03d}{more.replace(' ', '-')}.safetensors"
         # Columns are compared on the same worlds, and confirmed each on its own, so that their errors are unrelated.
         purpose = {"confirm": (CONFIRM, k), "values": (VALUES,)}.get(phase, (CHOOSE,))
-        planner = planner_of(column, self.task.model, self.critic, self.cost_scale.tolist(), self.values)
+        scale = self.cost_scale.tolist()
+        planner = planner_of(column, self.task.model, self.critic, scale, self.values, self.policies)
         listed = self._listed if planner.decides_by_state(column.budget) else None
-        teaches = self.teaching and (column.guard == "none" or listed is not None) and phase in TEACHING
+        can_teach = planner.searches and (column.guard == "none" or listed is not None)
+        teaches = self.teaching and can_teach and phase in TEACHING
 
         def compute() -> dict[str, Any]:
             arrays: dict[str, NDArray[Any]] = {}
@@ -206,10 +211,10 @@ class Measurements:
                 seed=stage_seed(self.seed, *purpose),
                 first_episode=first,
                 device=self.device if player is planner else "cpu",
-                plans_a_state=RECALLED if player is planner else None,
+                plans_a_state=RECALLED if player is planner and planner.searches else None,
                 on_steps=lambda _, finished: self.recorder.advance(finished),
             )
-            if player is planner:
+            if player is planner and planner.searches:
                 planned = len(steps)
                 if teaches:
                     arrays |= lessons_of(planner, steps, self.price_units)._asdict()
@@ -235,6 +240,9 @@ class Measurements:
         """A planner's decisions in every state, by as many plans as the phase asks for."""
         listed = self._listed
         assert listed is not None
+        if isinstance(planner, TabularPolicy):  # its decisions are known as they are
+            decided = planner.decisions_in(listed)
+            return Judged(decided, evaluate(listed, decided), np.zeros(1 + listed.cost_count), 0)
         plans = max(PLANS, PLANS_A_STATE * listed.state_count) // FEWER_PLANS.get(phase, 2)
         self.recorder.begin("tabulate", plans, column=k, states=listed.state_count)
         return judged(

@@ -30,7 +30,7 @@ class SearchSettings:
     """Simulations a decision, where a plan is told neither how many nor how long."""
     exploration: float | None = None
     """k in the UCT score Q + k sqrt(log(N + 1) / n), in units of the reward scale; None: relative_exploration says."""
-    relative_exploration: float = 1.0
+    relative_exploration: float = 1.5
     """k in the score Q + k sigma sqrt(sqrt(N + 1) / n), where sigma is the spread of the returns seen from a node: the
     same number suits rewards of every scale."""
     reward_scale: float = 1.0

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cmcts.critic.bundle import Bundle
+from cmcts.critic.ensemble import SafetyCritic, ensemble
 from cmcts.critic.identity import code_digests, model_digest
+from cmcts.critic.support import Support
+from cmcts.critic.weights import Layers
 from cmcts.frontier.generation import Generated, Guard, generate
+from cmcts.search.pruning import PruningSettings
+from cmcts.search.settings import SearchSettings
 from cmcts.training.critics import Critics
+from cmcts.training.earlier import Earlier, brought_along, rescaled
 from cmcts.training.gathering import Gathering
 from cmcts.training.judging import pruning_of
 from cmcts.training.stages import Stages
@@ -16,14 +24,44 @@ from cmcts.training.values import fit_values
 from cmcts.version import __version__
 
 
-def build_frontier(stages: Stages, critics: Critics, best: dict[str, Any] | None) -> Generated:
-    """Policies for a frontier, with and without the critic that was confirmed; none if none are asked for."""
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The critic that is kept, with the pruning and search that it was found best with."""
+
+    layers: Layers
+    support: Support | None
+    pruning: PruningSettings
+    search: SearchSettings
+    origin: Earlier | None = None
+    """The earlier training that it is of; None for this one."""
+
+    @classmethod
+    def trained(cls, stages: Stages, critics: Critics, best: dict[str, Any]) -> Kept:
+        """The critic of this training that was confirmed."""
+        round_, settings = best["round"], stages.settings
+        return cls(critics.layers(round_), critics.support(round_), pruning_of(best, settings), settings.search)
+
+    @classmethod
+    def of_earlier(cls, stages: Stages, earlier: Earlier) -> Kept | None:
+        """The critic of an earlier training, if it has one, on this training's scale of costs."""
+        bundle = earlier.bundle
+        if bundle is None or bundle.layers is None:
+            return None
+        pruning = rescaled(bundle.pruning, bundle.cost_scale, stages.cost_scale)
+        return cls(bundle.layers, bundle.support, pruning, bundle.search, earlier)
+
+    def critic(self, stages: Stages) -> SafetyCritic:
+        """It, ready for a planner."""
+        weights, biases = zip(*self.layers, strict=True)
+        return ensemble(weights, biases, stages.model.cost_count, stages.cost_scale.tolist(), self.support)
+
+
+def build_frontier(stages: Stages, kept: Kept | None, earlier: Sequence[Earlier] = ()) -> Generated:
+    """Policies for a frontier, with and without the critic that is kept; none if none are asked for."""
     settings = stages.settings
     if settings.frontier.columns == 0:
-        return Generated((), None)
-    guard = None
-    if best is not None:
-        guard = Guard(critics.critic(best["round"]), pruning_of(best, settings), settings.search)
+        return Generated((), None, {})
+    guard = None if kept is None else Guard(kept.critic(stages), kept.pruning, kept.search)
     # The training's own search and pruning, which need not be the task's.
     task = dataclasses.replace(stages.task, search=settings.search, pruning=settings.pruning)
     return generate(
@@ -36,18 +74,19 @@ def build_frontier(stages: Stages, critics: Critics, best: dict[str, Any] | None
         fit_values,
         stages.device,
         stages.executor,
+        brought_along(earlier, None if kept is None else kept.origin, stages.cost_scale),
     )
 
 
 def assemble(
     stages: Stages,
     gathering: Gathering,
-    critics: Critics,
-    best: dict[str, Any] | None,
+    kept: Kept | None,
+    record: dict[str, Any] | None,
     frontier: Generated,
     rounds: int,
 ) -> Bundle:
-    """The best critic, if one was confirmed, and the frontier, with all they need."""
+    """The critic that is kept, if one is, with the record of what it did, and the frontier, with all they need."""
     model, settings, history = stages.model, stages.settings, stages.run.history
     figures: dict[str, Any] = {
         "seed": settings.seed,
@@ -58,24 +97,25 @@ def assemble(
         + sum(row.get("simulations", 0) for row in history),
         "transitions": sum(map(len, gathering.transitions)),
     }
-    if best is not None:
-        kept = ("reward_mean", "reward_se", "cost_means", "violations")
-        figures |= {"chosen_round": best["round"], **{name: best[name] for name in kept}}
+    if kept is not None and record is not None:
+        figures |= {name: record[name] for name in ("reward_mean", "reward_se", "cost_means", "violations")}
+        figures |= {"chosen_round": record["round"]} if kept.origin is None else {"from": kept.origin.name}
         figures["evaluation_episodes"] = settings.evaluation_episodes
     return Bundle(
         task=stages.task.name,
         model_digest=model_digest(model),
         feature_description=model.feature_description,
-        layers=None if best is None else critics.layers(best["round"]),
-        support=None if best is None else critics.support(best["round"]),
+        layers=None if kept is None else kept.layers,
+        support=None if kept is None else kept.support,
         cost_count=model.cost_count,
-        search=settings.search,
-        pruning=pruning_of(best, settings),
+        search=settings.search if kept is None else kept.search,
+        pruning=pruning_of(None, settings) if kept is None else kept.pruning,
         budget=stages.task.budget,
         training=figures,
         library=__version__,
         cost_scale=tuple(stages.cost_scale.tolist()),
         columns=frontier.columns,
         values=frontier.values,
+        policies=frontier.policies,
         code=code_digests(model),
     )

@@ -14,6 +14,7 @@ from cmcts.evaluation.blocks import episodes_on
 from cmcts.evaluation.episodes import Episodes
 from cmcts.planning.planners import CMCTS
 from cmcts.search.pruning import ROUNDING, Accounting, PruningSettings
+from cmcts.search.settings import SearchSettings
 from cmcts.training.critics import Critics
 from cmcts.training.selection import best_feasible, hopeless, is_feasible
 from cmcts.training.settings import TrainingSettings
@@ -72,6 +73,15 @@ class Judging:
         critic = immediate_costs_only(stages.model, tuple(stages.cost_scale.tolist()))
         return stages.stage("untrained", lambda: self._play("untrained", 0, critic, pruning, seed, []))
 
+    def evaluate_earlier(
+        self, number: int, critic: SafetyCritic, pruning: PruningSettings, search: SearchSettings
+    ) -> dict[str, Any]:
+        """What an earlier training's critic does with its own pruning and search, on the same episodes."""
+        seed = self._stages.seed(EVALUATE)
+        return self._stages.stage(
+            f"earlier {number}", lambda: self._play("earlier", number, critic, pruning, seed, [], search)
+        )
+
     def _play(
         self,
         phase: str,
@@ -80,9 +90,10 @@ class Judging:
         pruning: PruningSettings,
         seed: int,
         earlier: list[dict[str, Any]],
+        search: SearchSettings | None = None,
     ) -> dict[str, Any]:
         stages, settings, best = self._stages, self._stages.settings, best_feasible(earlier)
-        planner = CMCTS(stages.model, critic, settings.search, pruning)
+        planner = CMCTS(stages.model, critic, search or settings.search, pruning)
         stages.begin(phase, settings.evaluation_episodes, round=round_, tolerance=pruning.tolerance)
         parts: list[Episodes] = []
         fingerprint, twin, cut_short = "", None, False

@@ -10,6 +10,7 @@
         evaluate C-MCTS with that critic and lambda = 0 in the training world, at a few pruning tolerances (judging.py)
     until the best feasible critic has not improved for `patience` rounds, or none comes nearer to being feasible
     confirm      the best feasible critic on episodes that took no part in the choice (selection.py)
+    compare      it with earlier critics (earlier.py) and with none, on the worlds it was chosen on; keep the best
     frontier     policies at several prices, guarded by that critic and not, with rollouts and with learned leaf values
                  (values.py), to be mixed for any budget (cmcts.frontier); all of it is the bundle (bundling.py)
 
@@ -25,6 +26,7 @@ kill the training at any moment, resume it, and the same critic comes out, bit f
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,14 +37,15 @@ from cmcts.devices import Device, validate_device
 from cmcts.evaluation.walks import Propose
 from cmcts.executors import Executor
 from cmcts.tasks.task import Task
-from cmcts.training.bundling import assemble, build_frontier
+from cmcts.training.bundling import Kept, assemble, build_frontier
 from cmcts.training.critics import Critics
+from cmcts.training.earlier import Earlier
 from cmcts.training.exploration import choose_exploration
 from cmcts.training.gathering import Gathering
 from cmcts.training.judging import Judging
 from cmcts.training.reporting import Reporter, Silence
 from cmcts.training.run_folder import RunFolder
-from cmcts.training.selection import best_feasible, confirmed, does_not_pay, least_excess
+from cmcts.training.selection import beaten, best_feasible, confirmed, evaluation_of, least_excess
 from cmcts.training.settings import TrainingSettings
 from cmcts.training.stages import Stages
 
@@ -54,11 +57,12 @@ class Outcome:
     """How a training ended."""
 
     bundle: Bundle | None  # None if no critic was feasible, and no frontier was asked for
-    record: dict[str, Any] | None  # of the confirmation that the critic passed, if one did
+    record: dict[str, Any] | None  # of the confirmation that the critic passed, if one did, or of an earlier critic
     rounds: int
     looked_feasible: bool = False  # some critic was feasible until it was tried on fresh episodes
     untrained: dict[str, Any] | None = None  # what pruning by immediate costs alone does, if it was tried
     pays: bool = True  # False if that is better, and so the critic of `record`, if there is one, was not kept
+    origin: str | None = None  # the name of the earlier training whose critic is kept, if it is none of this one's
 
 
 def train(
@@ -70,20 +74,22 @@ def train(
     device: Device = "cpu",
     executor: Executor | None = None,
     watch: Propose | None = None,
+    earlier: Sequence[Earlier] = (),
 ) -> Outcome:
     """Train a critic for `task` in the run folder `run`; leaves the bundle there if a feasible critic was found.
 
     `device` says where it is planned, as in `Planner.plan_batch`; the critic is fitted where JAX finds its devices.
     Episodes and fits are done by the `executor`, if there is one, with the same result. `watch` is a policy that a
-    `SafetyMonitor` is to watch: the critic learns from its steps as well.
+    `SafetyMonitor` is to watch: the critic learns from its steps as well. `earlier` critics, columns and policies are
+    candidates, and kept where they are better.
     """
     if executor is None:
         validate_device(device)
     with run.in_use():
-        return _train(Stages(task, settings, run, reporter or Silence(), device, executor), watch)
+        return _train(Stages(task, settings, run, reporter or Silence(), device, executor), watch, earlier)
 
 
-def _train(stages: Stages, watch: Propose | None) -> Outcome:
+def _train(stages: Stages, watch: Propose | None, earlier: Sequence[Earlier]) -> Outcome:
     settings = stages.settings
     gathering, critics = Gathering(stages), Critics(stages)
     judging = Judging(stages, critics)
@@ -115,14 +121,23 @@ def _train(stages: Stages, watch: Propose | None) -> Outcome:
         stale = 0 if improved else stale + 1
         if stale >= settings.patience:
             break
-    best = confirmed(evaluations, judging.confirm, settings.confirmations)
+    record = confirmed(evaluations, judging.confirm, settings.confirmations)
+    kept = None if record is None else Kept.trained(stages, critics, record)
+    best = None if record is None else evaluation_of(record, evaluations)
+    for number, one in enumerate(earlier):
+        if (candidate := Kept.of_earlier(stages, one)) is not None:
+            critic = candidate.critic(stages)
+            played = judging.evaluate_earlier(number, critic, candidate.pruning, candidate.search)
+            if beaten(best, played):
+                kept, best, record = candidate, played, played
     untrained = judging.evaluate_untrained() if settings.untrained else None
-    pays = not does_not_pay(best, untrained)
-    kept = best if pays else None
-    frontier = build_frontier(stages, critics, kept)
+    pays = not beaten(best, untrained)
+    kept = kept if pays else None
+    frontier = build_frontier(stages, kept, earlier)
     looked_feasible = best_feasible(evaluations) is not None
     if kept is None and pays and not frontier.columns:
         return Outcome(None, None, rounds, looked_feasible, untrained)
-    bundle = assemble(stages, gathering, critics, kept, frontier, rounds)
+    bundle = assemble(stages, gathering, kept, record, frontier, rounds)
     bundles.save(bundle, stages.run.path)
-    return Outcome(bundle, best, rounds, looked_feasible, untrained, pays)
+    origin = None if kept is None or kept.origin is None else kept.origin.name
+    return Outcome(bundle, record, rounds, looked_feasible, untrained, pays, origin)

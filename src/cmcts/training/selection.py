@@ -2,7 +2,8 @@
 
 The best of many evaluations owes some of its place to luck. Rounds, tolerances and accountings are judged on the same
 episodes, and with 24 candidates that all spend 10 % too much, one of them looks feasible more often than not. So the
-choice is confirmed on episodes that took no part in it, and only their figures are reported.
+choice is confirmed on episodes that took no part in it, and only their figures are reported. Whether something else is
+better than the critic so chosen is asked on the worlds that both have played.
 """
 
 from __future__ import annotations
@@ -54,14 +55,23 @@ def confirmed(
     return None
 
 
-def does_not_pay(best: dict[str, Any] | None, untrained: dict[str, Any] | None) -> bool:
-    """Whether doing without a critic keeps the budget, and earns more than the best critic by more than the noise."""
-    if untrained is None or not untrained["feasible"]:
+def evaluation_of(record: dict[str, Any], evaluations: list[dict[str, Any]]) -> dict[str, Any]:
+    """The evaluation that a confirmation belongs to: on the worlds that all candidates were compared on."""
+    same = ("round", "tolerance", "accounting")
+    return next(row for row in evaluations if all(row[name] == record[name] for name in same))
+
+
+def beaten(best: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
+    """Whether the other candidate keeps the budget, and earns more than the best critic by more than the noise.
+
+    Both must have played the same worlds: luck in these differs by more than candidates do.
+    """
+    if other is None or not other["feasible"]:
         return False
     if best is None:
         return True
-    noise = float(np.hypot(untrained["reward_se"], best["reward_se"]))
-    return bool(untrained["reward_mean"] > best["reward_mean"] + noise)
+    noise = float(np.hypot(other["reward_se"], best["reward_se"]))
+    return bool(other["reward_mean"] > best["reward_mean"] + noise)
 
 
 def least_excess(
