@@ -7,9 +7,11 @@ import dataclasses
 import inspect
 import json
 import re
+import shutil
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ pytest.importorskip("jax")
 
 from cmcts import cli
 from cmcts.commands.train import Train
+from cmcts.critic import bundle as bundles
 from cmcts.errors import InvalidInput
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
@@ -39,6 +42,8 @@ def trained(monkeypatch):
         asked.append((task, settings, run))
         if watch is not None:
             asked[-1] += (watch,)
+        if earlier:
+            asked[-1] += (earlier,)
         return Outcome(None, None, 0)
 
     monkeypatch.setattr("cmcts.training.loop.train", no_training)
@@ -64,6 +69,30 @@ def test_a_policy_to_be_watched_is_asked_and_kept(trained, tmp_path, capsys):
     assert cli.main(["train", "--resume", str(out)]) == 2
     assert f"expected the policy that this run was begun with, --watch {mine}:east, got None" in capsys.readouterr().err
     assert cli.main(["train", "--resume", str(out), "--watch", f"{mine}:east"]) == 1
+    assert len(trained) == 2
+
+
+def test_what_a_training_starts_from_is_loaded_and_kept(trained, tmp_path, capsys):
+    shutil.copytree(bundles.find("rocksample-5-7"), tmp_path / "mine")
+    task, out = ["train", "rocksample-5-7"], str(tmp_path / "run")
+    assert cli.main([*task, "--from", str(tmp_path / "nothing"), "--out", out]) == 2
+    assert "expected a folder where `cmcts train` has finished" in capsys.readouterr().err
+    assert cli.main(["train", "rocksample-7-8", "--from", "rocksample-5-7", "--out", out]) == 2
+    assert (
+        "expected a bundle of rocksample-7-8, got rocksample-5-7, of rocksample-5-7: expected"
+        in capsys.readouterr().err
+    )
+    assert not Path(out).exists()
+    named = ["--from", "rocksample-5-7", str(tmp_path / "mine")]
+    assert cli.main([*task, *named, "--out", out]) == 1
+    assert [one.bundle.task for one in trained[0][3]] == ["rocksample-5-7"] * 2
+    capsys.readouterr()
+    assert cli.main(["train", "--resume", out]) == 2
+    assert "expected what this run was begun with, --from rocksample-5-7" in capsys.readouterr().err
+    assert cli.main(["train", "--resume", out, *named]) == 1
+    bundles.save(dataclasses.replace(bundles.load("rocksample-5-7"), training={}), tmp_path / "mine")
+    assert cli.main(["train", "--resume", out, *named]) == 2
+    assert "or other content" in capsys.readouterr().err
     assert len(trained) == 2
 
 

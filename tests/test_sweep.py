@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
 
 from cmcts import cli
+from cmcts.critic import bundle as bundles
 from cmcts.errors import InvalidInput
 from cmcts.report.tables import read_rows
 from cmcts.sweep.charts import figures
@@ -93,6 +95,24 @@ def test_means_over_seeds_have_students_interval(tmp_path):
     assert (mean["cost_low"], mean["cost_high"]) == (1.0, 1.0)
     (alone,) = over_seeds(lines[:1])
     assert alone["reward_low"] is None
+
+
+def test_a_training_whose_critic_does_not_pay_is_played_with_what_it_leaves(tmp_path, monkeypatch):
+    """Pruning by immediate costs alone: that is what was found best. Only a training that leaves nothing is missing."""
+    monkeypatch.chdir(tmp_path)
+    text = 'tasks = ["rocksample-5-7"]\nplanners = ["cmcts"]\nseeds = 2\nepisodes = 3\n[settings]\niterations = 16'
+    (tmp_path / "study.toml").write_text(text)
+    left = dataclasses.replace(bundles.load("rocksample-5-7"), layers=None, support=None, columns=())
+
+    def train(runner, training):
+        if training.seed == 0:
+            bundles.save(left, runner.folder.path / "trainings" / training.name)
+
+    monkeypatch.setattr("cmcts.commands.sweep._Runner.train", train)
+    assert cli.main(["sweep", "study.toml"]) == 0
+    rows = read_rows(tmp_path / "runs" / "study" / "results.csv")
+    assert [row["reward"] is None for row in rows] == [False, True]
+    assert rows[0]["over_budget"] == 0.0 and rows[0]["reward"] > 0
 
 
 def test_a_sweep_is_done_once(tmp_path, capsys, monkeypatch):

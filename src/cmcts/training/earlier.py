@@ -49,7 +49,11 @@ def load_earlier(reference: str | Path, task: Task) -> Earlier:
     if path.is_file():
         policy = _policy(path, task)
         return Earlier(str(reference), policy.digest, policy=policy)
-    bundle = bundles.load(path, task.model)
+    bundle = bundles.load(path)
+    try:
+        bundle.critic_for(task.model)
+    except InvalidInput as error:
+        raise InvalidInput(f"expected a bundle of {task.name}, got {reference}, of {bundle.task}: {error}") from None
     mine, theirs = ((s.discount, *s.discounts_for(task.model)) for s in (task.search, bundle.search))
     if mine != theirs:
         raise InvalidInput(f"expected a bundle with the discounts {mine} of {task.name}, got {theirs} in {reference}")
