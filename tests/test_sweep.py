@@ -27,6 +27,19 @@ iterations = [4, 8]
 penalty = [1.0, 2.0]
 """
 
+ONE_CRITIC = """
+tasks = ["rocksample-5-7"]
+planners = ["cmcts"]
+seeds = 2
+episodes = 3
+
+[settings]
+iterations = 16
+
+[training]
+frontier.columns = 0
+"""
+
 
 def read(tmp_path, text):
     file = tmp_path / "study.toml"
@@ -100,8 +113,7 @@ def test_means_over_seeds_have_students_interval(tmp_path):
 def test_a_training_whose_critic_does_not_pay_is_played_with_what_it_leaves(tmp_path, monkeypatch):
     """Pruning by immediate costs alone: that is what was found best. Only a training that leaves nothing is missing."""
     monkeypatch.chdir(tmp_path)
-    text = 'tasks = ["rocksample-5-7"]\nplanners = ["cmcts"]\nseeds = 2\nepisodes = 3\n[settings]\niterations = 16'
-    (tmp_path / "study.toml").write_text(text)
+    (tmp_path / "study.toml").write_text(ONE_CRITIC)
     left = dataclasses.replace(bundles.load("rocksample-5-7"), layers=None, support=None, columns=())
 
     def train(runner, training):
