@@ -139,7 +139,7 @@ def safe_gridworld_task() -> Task:
         training_world=partial(_safe_gridworld_world, wind=0.25),
         real_world=partial(_safe_gridworld_world, wind=0.3),
         budget=(0.0,),
-        search=SearchSettings(horizon=32, guarded_rollouts=True, iterations=512),
+        search=SearchSettings(horizon=32, guarded_rollouts=True),
         penalty=30.0,
         cost_scale=(1.0,),
         real_model=safe_gridworld_model(0.3),
