@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from cmcts.commands.watching import RayAddress, executor_for
-from cmcts.devices import Device
+from cmcts.devices import Device, cores
 from cmcts.errors import InvalidInput
 from cmcts.extras import require_extra
 from cmcts.json_settings import flat
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cmcts.critic.bundle import Bundle
     from cmcts.executors import Executor
     from cmcts.tasks.task import Task
+    from cmcts.training.forecast import Forecast
     from cmcts.training.loop import Outcome
     from cmcts.training.run_folder import RunFolder
 
@@ -128,6 +129,7 @@ class Train:
         progress = TrainingEvents() if self.json else TrainingProgress(task, settings, executor)
         with progress.bar:
             try:
+                progress.foresee(self._forecast(task, settings, folder, executor))
                 outcome = train(task, settings, folder, progress, device=self.device, executor=executor, watch=watch)
             except KeyboardInterrupt:
                 task_file = f"{task.source} " if task.source else ""
@@ -135,6 +137,16 @@ class Train:
                 progress.say(f"interrupted; continue with: cmcts train {task_file}--resume {folder.path}{policy}")
                 raise
             return self._report(task, settings, folder, outcome, progress.say)
+
+    def _forecast(
+        self, task: Task, settings: TrainingSettings, folder: RunFolder, executor: Executor | None
+    ) -> Forecast:
+        """How long it will take: by a first look, and by what the folder says of stages that are done."""
+        from cmcts.training.forecast import Forecast, first_look
+
+        workers = cores() if executor is None else executor.slots
+        watched = self.watch is not None
+        return Forecast(task, settings, first_look(task), workers, watched=watched, history=folder.history)
 
     def _watched(self) -> str | None:
         """Where the policy to be watched is, whatever folder the command is given in."""

@@ -4,6 +4,7 @@ settings.py     all that a training depends on besides the task
 paper.py        the paper's own settings
 run_folder.py   a training that can be killed at any moment and resumed
 reporting.py    who hears of its progress
+forecast.py     how long all of it takes, roughly
 loop.py         gather, fit, evaluate, until it is feasible and as good as it gets
 stages.py       what the stages of a training share, and that each is done once
 gathering.py    data for the critics: walks and planned episodes
