@@ -188,6 +188,8 @@ class Train:
                 f"{evaluated_reward(record)}, cost {evaluated_cost(record)}, "
                 f"{record['violations']} of {record['episodes']} episodes over budget"
             )
+        if outcome.timidity is not None:
+            say(outcome.timidity.sentence(task.model))
         if outcome.bundle.columns:
             self._report_frontier(task, outcome.bundle, say)
         # The run's budget need not be the task's own, which is what `evaluate` plans with.

@@ -16,6 +16,7 @@ learning.py     temporal differences for the ensemble
 fitting.py      a fit as a unit of work, for executors
 judging.py      what each critic does in the training world
 selection.py    which critic is kept
+timidity.py     which harmless moves a critic refuses, and what to change
 bundling.py     what a training leaves: the critic, a frontier and all they need
 values.py       regression for the values at the leaves of priced searches
 surrogate.py    a slow world, learnt from its own steps

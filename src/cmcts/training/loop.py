@@ -45,6 +45,7 @@ from cmcts.training.run_folder import RunFolder
 from cmcts.training.selection import best_feasible, confirmed, does_not_pay, least_excess
 from cmcts.training.settings import TrainingSettings
 from cmcts.training.stages import Stages
+from cmcts.training.timidity import Timidity, explain_timidity
 
 NEARER, SLIGHT = 0.9, 1e-3  # of the earlier excess over the budget, and cost scales: no nearer is no improvement
 
@@ -59,6 +60,7 @@ class Outcome:
     looked_feasible: bool = False  # some critic was feasible until it was tried on fresh episodes
     untrained: dict[str, Any] | None = None  # what pruning by immediate costs alone does, if it was tried
     pays: bool = True  # False if that is better, and so the critic of `record`, if there is one, was not kept
+    timidity: Timidity | None = None  # what the best critic refuses without need, if that is much
 
 
 def train(
@@ -125,4 +127,6 @@ def _train(stages: Stages, watch: Propose | None) -> Outcome:
         return Outcome(None, None, rounds, looked_feasible, untrained)
     bundle = assemble(stages, gathering, critics, kept, frontier, rounds)
     bundles.save(bundle, stages.run.path)
-    return Outcome(bundle, best, rounds, looked_feasible, untrained, pays)
+    judged = best is not None or (not pays and evaluations)
+    timidity = explain_timidity(stages, gathering, critics, evaluations, best) if judged else None
+    return Outcome(bundle, best, rounds, looked_feasible, untrained, pays, timidity)
