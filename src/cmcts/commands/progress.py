@@ -26,9 +26,9 @@ class TrainingProgress:
         self.console = Console(stderr=True, highlight=False)
         self.bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=12),
             TimeElapsedColumn(),
-            TextColumn("stage ends in"),
+            TextColumn("ends in"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[left]}"),
             TallyColumn(executor),

@@ -146,7 +146,8 @@ class Train:
 
         workers = cores() if executor is None else executor.slots
         watched = self.watch is not None
-        return Forecast(task, settings, first_look(task), workers, watched=watched, history=folder.history)
+        look = first_look(dataclasses.replace(task, search=settings.search))
+        return Forecast(task, settings, look, workers, watched=watched, history=folder.history)
 
     def _watched(self) -> str | None:
         """Where the policy to be watched is, whatever folder the command is given in."""
