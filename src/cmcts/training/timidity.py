@@ -125,17 +125,11 @@ def explain_timidity(
 ) -> Timidity | None:
     """What is to be said of the best critic's timidity: the confirmed one's, or else of whichever was judged best."""
     judged = best or best_feasible(list(evaluations)) or min(evaluations, key=lambda row: row["cost_means"])
-    pruning = pruning_of(judged, stages.settings)
-    dice = np.random.default_rng(stages.seed(TIMIDITY))
-    discounts = stages.task.cost_discounts
-    moments = gathered_moments(gathering, stages.budget, discounts, dice)
+    critic, discounts = critics.critic(judged["round"]), stages.task.cost_discounts
+    moments = gathered_moments(gathering, stages.budget, discounts, np.random.default_rng(stages.seed(TIMIDITY)))
     listed = listed_world(stages.task)
-    if listed is not None:
-        moves = list(known_moves(moments, listed))
-    else:
-        critic = critics.critic(judged["round"])
-        moves = list(seen_moves(moments, gathering, critic, discounts))
-    return timidity(critics.critic(judged["round"]), pruning, moments, moves)
+    moves = seen_moves(moments, gathering, critic, discounts) if listed is None else known_moves(moments, listed)
+    return timidity(critic, pruning_of(judged, stages.settings), moments, list(moves))
 
 
 def gathered_moments(
