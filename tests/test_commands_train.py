@@ -224,7 +224,7 @@ def test_settings_that_are_refused_get_one_line(trained, tmp_path, capsys, monke
     assert not trained
 
 
-@pytest.mark.parametrize(("task", "horizon", "iterations"), [([], "None", "1024"), (["safe-gridworld"], "32", "512")])
+@pytest.mark.parametrize(("task", "horizon", "iterations"), [([], "None", "1024"), (["safe-gridworld"], "32", "1024")])
 def test_help_shows_the_tasks_own_defaults(capsys, monkeypatch, task, horizon, iterations):
     monkeypatch.setenv("COLUMNS", "100")
     with pytest.raises(SystemExit):

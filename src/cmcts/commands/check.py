@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from cmcts.model.interface import Model
     from cmcts.tasks.task import Task
 
-_EPISODES, _LONGEST = 5, 200  # random ones, to see how long they are, in steps
 _SLOWER = "compilation: "  # how `check_model` begins what is not wrong but slow
 
 
@@ -89,52 +88,26 @@ class Check:
         return (None, found) if isinstance(found, Model) else (found, found.model)
 
     def _speed(self, task: Task | None, model: Model) -> float:
-        """Of the plain search, once it is compiled or known not to be."""
         import warnings
 
-        from cmcts.planning.planners import PenalizedMCTS
+        from cmcts.training.forecast import search_speed
 
-        planner = PenalizedMCTS(model, [1.0] * model.cost_count, task.search if task else None)
-        budget = task.budget if task else [1.0] * model.cost_count
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is slow has been said
-            planner.plan(model.start_state(self.seed), budget, iterations=1)
-        decision = planner.plan(model.start_state(self.seed), budget, seconds=self.seconds)
-        return decision.iterations / decision.seconds
+            return search_speed(model, task, self.seed, self.seconds)
 
 
 def _training_time(task: Task, speed: float, seed: int) -> str:
-    """What a round of training by default settings takes, if episodes are as long as those of random actions."""
-
-    import numpy as np
-
-    from cmcts.model.from_env import single
+    """What a training by default settings takes, if episodes are as long as those of random actions."""
+    from cmcts.training.forecast import FirstLook, Forecast, about, pace_of_walks
     from cmcts.training.settings import TrainingSettings
 
-    settings, dice, steps = TrainingSettings.for_task(task), np.random.default_rng(seed), 0
-    world = single(task.training_world())
-    for episode in range(_EPISODES):
-        state, _ = world.reset(seed=seed + episode)
-        for _ in range(_LONGEST):
-            steps += 1
-            state, _, terminated, truncated, _ = world.step(int(dice.choice(task.model.legal(state))))
-            if terminated or truncated:
-                break
-    world.close()
-    judged = len(settings.tolerances) * settings.evaluation_episodes * steps / _EPISODES
-    decisions = settings.multiplier.max_updates * settings.steps_per_multiplier + judged
-    here = cores()
-    seconds = decisions * settings.iterations / (speed * here)
+    settings, here = TrainingSettings.for_task(task), cores()
+    forecast = Forecast(task, settings, FirstLook(speed, *pace_of_walks(task, seed)), here)
     return (
-        f"about {_duration(seconds)} a round on {here} cores: up to {decisions:,.0f} decisions of "
-        f"{settings.iterations} simulations; at most {settings.max_rounds} rounds, then a frontier if wanted"
+        f"{about(forecast.a_round)} a round on {here} core{'s' * (here > 1)}, at most {settings.max_rounds} rounds; "
+        f"{about(forecast.left)} in all, with a frontier of at most {settings.frontier.columns} columns"
     )
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{max(seconds, 1):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
 
 
 def _sizes(model: Model) -> str:

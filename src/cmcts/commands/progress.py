@@ -14,6 +14,7 @@ from cmcts.commands.watching import TallyColumn, write_event
 if TYPE_CHECKING:
     from cmcts.executors import Executor
     from cmcts.tasks.task import Task
+    from cmcts.training.forecast import Forecast
     from cmcts.training.settings import TrainingSettings
 
 
@@ -25,17 +26,19 @@ class TrainingProgress:
         self.console = Console(stderr=True, highlight=False)
         self.bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=12),
             TimeElapsedColumn(),
-            TextColumn("stage ends in"),
+            TextColumn("ends in"),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
             TallyColumn(executor),
             console=self.console,
             transient=True,
         )
         self.began = time.perf_counter()
-        self.row = self.bar.add_task("compiling the search; later runs find it on disk", total=None)
+        self.row = self.bar.add_task("compiling the search; later runs find it on disk", total=None, left="")
         self.label = ""
+        self.forecast: Forecast | None = None
         self.say(
             f"training a safety critic for {task.name} (seed {settings.seed}, at most {settings.max_rounds} rounds)"
             + (f", then a frontier (at most {settings.frontier.columns} columns)" if settings.frontier.columns else "")
@@ -45,22 +48,34 @@ class TrainingProgress:
         """A line that stays."""
         self.console.print(text, markup=False)
 
+    def foresee(self, forecast: Forecast) -> None:
+        """Say how long it will take, and keep saying it."""
+        self.forecast = forecast
+        self.say(forecast.in_words())
+
     def begin(self, phase: str, total: int, **figures: Any) -> None:
         """A stage begins."""
+        if self.forecast is not None:
+            self.forecast.begin(phase, total, **figures)
         details = ", ".join(f"{_name(name)} {_show(value)}" for name, value in figures.items() if name not in _PLACES)
         place = f"column {figures['column'] + 1}" if "column" in figures else ""
         if "round" in figures:
             place = f"round {figures['round'] + 1}/{self.settings.max_rounds}"
         self.label = f"{place}  {phase}  {details}"
-        self.bar.reset(self.row, total=total, description=self.label)
+        self.bar.reset(self.row, total=total, description=self.label, left=self._left())
 
     def advance(self, units: int, **figures: Any) -> None:
         """Some of it is done."""
+        if self.forecast is not None:
+            self.forecast.advance(units)
         details = "".join(f"  {name} {_show(value)}" for name, value in figures.items())
-        self.bar.update(self.row, advance=units, description=self.label + details)
+        self.bar.update(self.row, advance=units, description=self.label + details, left=self._left())
 
     def finish(self, record: dict[str, Any], *, resumed: bool) -> None:
         """A stage is done."""
+        if self.forecast is not None:
+            self.forecast.finish(record, resumed=resumed)
+            self.bar.update(self.row, left=self._left())
         elapsed = time.perf_counter() - self.began
         again = "  (done before)" if resumed else ""
         place = f"column {record['column'] + 1}" if "column" in record else f"round {record['round'] + 1}"
@@ -108,27 +123,48 @@ class TrainingProgress:
             )
         self.say(f"{head}  {body}{again}")
 
+    def _left(self) -> str:
+        """Of the whole training, for the live line."""
+        if self.forecast is None:
+            return ""
+        from cmcts.training.forecast import about
+
+        return f"{about(self.forecast.left)} left in all"
+
 
 class TrainingEvents:
     """A `cmcts.training.Reporter` for machines: a line of JSON when a stage begins and when it is done."""
 
     def __init__(self) -> None:
         self.bar = nullcontext()
+        self.forecast: Forecast | None = None
 
     def say(self, text: str) -> None:
         """A sentence for people, who may be reading."""
         write_event({"event": "said", "text": text})
 
+    def foresee(self, forecast: Forecast) -> None:
+        """Say how long it will take, and tell it with every event."""
+        self.forecast = forecast
+        self.say(forecast.in_words())
+
     def begin(self, phase: str, total: int, **figures: Any) -> None:
         """A stage begins."""
-        write_event({"event": "stage begun", "phase": phase, "total": total, **figures})
+        if self.forecast is not None:
+            self.forecast.begin(phase, total, **figures)
+        write_event({"event": "stage begun", "phase": phase, "total": total, **figures, **self._left()})
 
     def advance(self, units: int, **figures: Any) -> None:
         """Not worth an event."""
 
     def finish(self, record: dict[str, Any], *, resumed: bool) -> None:
         """A stage is done."""
-        write_event({"event": "stage done", "resumed": resumed, **record})
+        if self.forecast is not None:
+            self.forecast.finish(record, resumed=resumed)
+        write_event({"event": "stage done", "resumed": resumed, **record, **self._left()})
+
+    def _left(self) -> dict[str, int]:
+        return {} if self.forecast is None else {"left_seconds": round(self.forecast.left)}
 
 
 _PLACES = ("round", "column")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from cmcts.commands.watching import RayAddress, executor_for
-from cmcts.devices import Device
+from cmcts.devices import Device, cores
 from cmcts.errors import InvalidInput
 from cmcts.extras import require_extra
 from cmcts.json_settings import flat
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cmcts.executors import Executor
     from cmcts.tasks.task import Task
     from cmcts.training.earlier import Earlier
+    from cmcts.training.forecast import Forecast
     from cmcts.training.loop import Outcome
     from cmcts.training.run_folder import RunFolder
 
@@ -138,6 +139,7 @@ class Train:
         progress = TrainingEvents() if self.json else TrainingProgress(task, settings, executor)
         with progress.bar:
             try:
+                progress.foresee(self._forecast(task, settings, folder, executor))
                 outcome = train(
                     task,
                     settings,
@@ -157,6 +159,17 @@ class Train:
                 )
                 raise
             return self._report(task, settings, folder, outcome, progress.say)
+
+    def _forecast(
+        self, task: Task, settings: TrainingSettings, folder: RunFolder, executor: Executor | None
+    ) -> Forecast:
+        """How long it will take: by a first look, and by what the folder says of stages that are done."""
+        from cmcts.training.forecast import Forecast, first_look
+
+        workers = cores() if executor is None else executor.slots
+        watched = self.watch is not None
+        look = first_look(dataclasses.replace(task, search=settings.search))
+        return Forecast(task, settings, look, workers, watched=watched, history=folder.history)
 
     def _watched(self) -> str | None:
         """Where the policy to be watched is, whatever folder the command is given in."""
@@ -224,6 +237,8 @@ class Train:
                 f"{evaluated_reward(record)}, cost {evaluated_cost(record)}, "
                 f"{record['violations']} of {record['episodes']} episodes over budget"
             )
+        if outcome.timidity is not None:
+            say(outcome.timidity.sentence(task.model))
         if outcome.bundle.columns:
             self._report_frontier(task, outcome.bundle, say)
         # The run's budget need not be the task's own, which is what `evaluate` plans with.

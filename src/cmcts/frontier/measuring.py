@@ -102,7 +102,7 @@ class Measurements:
         self.price_units = tuple((self.task.search.reward_scale / self.cost_scale).tolist())
         self._lengths: dict[int, float] = {}  # steps an episode, of each column, more if they take long
         self._tables: dict[int, Floats] = {}  # [P] decisions of each column, where they are tabulated
-        self._listed = _listed(self.task)
+        self._listed = listed_world(self.task)
         self._optima: dict[bytes, float] = {}  # by budget
         self.budget = np.asarray(self.task.budget)
 
@@ -259,7 +259,7 @@ class Measurements:
         )
 
 
-def _listed(task: Task) -> FiniteCMDP | None:
+def listed_world(task: Task) -> FiniteCMDP | None:
     """The training world as tables, if it is known what it follows and its states are few."""
     model = task.training_model
     if model is None or model.outcomes is None or model.starts is None:

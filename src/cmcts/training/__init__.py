@@ -4,6 +4,7 @@ settings.py     all that a training depends on besides the task
 paper.py        the paper's own settings
 run_folder.py   a training that can be killed at any moment and resumed
 reporting.py    who hears of its progress
+forecast.py     how long all of it takes, roughly
 loop.py         gather, fit, evaluate, until it is feasible and as good as it gets
 stages.py       what the stages of a training share, and that each is done once
 gathering.py    data for the critics: walks and planned episodes
@@ -16,6 +17,7 @@ fitting.py      a fit as a unit of work, for executors
 judging.py      what each critic does in the training world
 selection.py    which critic is kept
 earlier.py      what there is already: critics, columns and exact policies as candidates
+timidity.py     which harmless moves a critic refuses, and what to change
 bundling.py     what a training leaves: the critic, a frontier and all they need
 values.py       regression for the values at the leaves of priced searches
 surrogate.py    a slow world, learnt from its own steps

@@ -48,6 +48,7 @@ from cmcts.training.run_folder import RunFolder
 from cmcts.training.selection import beaten, best_feasible, confirmed, evaluation_of, least_excess
 from cmcts.training.settings import TrainingSettings
 from cmcts.training.stages import Stages
+from cmcts.training.timidity import Timidity, explain_timidity
 
 NEARER, SLIGHT = 0.9, 1e-3  # of the earlier excess over the budget, and cost scales: no nearer is no improvement
 
@@ -63,6 +64,7 @@ class Outcome:
     untrained: dict[str, Any] | None = None  # what pruning by immediate costs alone does, if it was tried
     pays: bool = True  # False if that is better, and so the critic of `record`, if there is one, was not kept
     origin: str | None = None  # the name of the earlier training whose critic is kept, if it is none of this one's
+    timidity: Timidity | None = None  # what the best critic refuses without need, if that is much
 
 
 def train(
@@ -121,7 +123,7 @@ def _train(stages: Stages, watch: Propose | None, earlier: Sequence[Earlier]) ->
         stale = 0 if improved else stale + 1
         if stale >= settings.patience:
             break
-    record = confirmed(evaluations, judging.confirm, settings.confirmations)
+    record = own = confirmed(evaluations, judging.confirm, settings.confirmations)
     kept = None if record is None else Kept.trained(stages, critics, record)
     best = None if record is None else evaluation_of(record, evaluations)
     for number, one in enumerate(earlier):
@@ -140,4 +142,6 @@ def _train(stages: Stages, watch: Propose | None, earlier: Sequence[Earlier]) ->
     bundle = assemble(stages, gathering, kept, record, frontier, rounds)
     bundles.save(bundle, stages.run.path)
     origin = None if kept is None or kept.origin is None else kept.origin.name
-    return Outcome(bundle, record, rounds, looked_feasible, untrained, pays, origin)
+    judged = own is not None or (not pays and evaluations)
+    timidity = explain_timidity(stages, gathering, critics, evaluations, own) if judged else None
+    return Outcome(bundle, record, rounds, looked_feasible, untrained, pays, origin, timidity)

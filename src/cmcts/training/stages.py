@@ -24,7 +24,7 @@ from cmcts.training.settings import TrainingSettings
 
 SCALE_STEPS = 2000  # of random walks that show how large costs are
 # What a seed is for: no episode of one is ever an episode of another, or of an evaluation by command.
-GATHER, EVALUATE, FIT, CONFIRM, SCALE, WALK, WATCH, EXPLORE = range(1, 9)
+GATHER, EVALUATE, FIT, CONFIRM, SCALE, WALK, WATCH, EXPLORE, TIMIDITY = range(1, 10)
 
 
 class Stages:
