@@ -88,7 +88,9 @@ class TrainingProgress:
             costs = zip(record["cost_means"], record["cost_ses"], strict=True)
             cost = ", ".join(f"{m:.3f} ± {s:.3f}" for m, s in costs)
             reward = f"reward {record['reward_mean']:.2f} ± {record['reward_se']:.2f}"
-            how = f"by {record['tabulated']} plans" if "tabulated" in record else f"in {record['episodes']} episodes"
+            how = f"in {record['episodes']} episodes"
+            if "tabulated" in record:
+                how = f"by {record['tabulated']} plans" if record["tabulated"] else "exactly"
             body = f"{record['policy']}: {reward}, cost {cost} {how}"
         elif record["phase"] == "scale":
             body = f"costs are judged in units of {_show(record['cost_scale'])}, after {record['walked']} random steps"
