@@ -175,8 +175,9 @@ def test_a_single_search_is_what_it_was():
     assert asked[0] == unasked[0]
 
 
+@compiled_only
 def test_time_is_the_whole_decisions(on_cores, monkeypatch):
-    """Searches that wait for each other share it, and those side by side end together."""
+    """Searches that wait for each other share it, and those side by side end together; threads, to be watched."""
     ends = []
 
     def quick(question, session, end):
