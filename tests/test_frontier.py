@@ -228,6 +228,7 @@ def test_a_guarded_column_starts_with_its_own_budget(measured):
     with pytest.warns(BudgetWarning):
         policy = guarded.nearest(100.0)
     assert policy.agent(rng=0).budget == pytest.approx(task.budget)
+    assert (policy.agent(rng=0).workers, policy.agent(rng=0, workers=2).workers) == (1, 2)
 
 
 def test_episodes_of_a_mixture_are_those_of_the_columns_they_drew(measured):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import arg
 
 from cmcts.commands.planner_options import PlannerOptions
 
@@ -17,17 +19,23 @@ if TYPE_CHECKING:
 class Plan(PlannerOptions):
     """Plan one action from a task's start, and show what is behind the choice."""
 
+    workers: Annotated[int, arg(metavar="N")] = 1
+    """Searches of one decision side by side, each in a process of its own where the model is a Python environment;
+    their roots are added up."""
     json: bool = False
     """Print JSON instead of a table."""
 
     def run(self) -> None:
         """Plan and print."""
         from cmcts.commands.planner_options import choose, compile_first, load_task, numbers
+        from cmcts.errors import expect
 
+        expect(self.workers >= 1, "workers >= 1", self.workers)
         task = load_task(self.task)
         choice = choose(task, self)
         compile_first(task, choice.planners, choice.budget)
-        decision = choice.agent(self.seed, self.iterations, self.seconds).act(task.model.start_state(self.seed))
+        agent = choice.agent(self.seed, self.iterations, self.seconds, workers=self.workers)
+        decision = agent.act(task.model.start_state(self.seed))
         if self.json:
             from json import dumps
 

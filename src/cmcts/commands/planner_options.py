@@ -136,16 +136,24 @@ class Choice(NamedTuple):
     keep: KeepName | None  # None: this planner makes nothing of the word
     note: str
 
-    def agent(self, seed: int, iterations: int | None, seconds: float | None, *, keep_tree: bool = False) -> Agent:
+    def agent(
+        self, seed: int, iterations: int | None, seconds: float | None, *, keep_tree: bool = False, workers: int = 1
+    ) -> Agent:
         """An agent for one episode; of a frontier, with the column that the seed draws."""
         from cmcts.planning.agent import Agent
         from cmcts.planning.planner import Planner
 
         if isinstance(self.player, Planner):
             return Agent(
-                self.player, self.budget, rng=seed, iterations=iterations, seconds=seconds, keep_tree=keep_tree
+                self.player,
+                self.budget,
+                rng=seed,
+                iterations=iterations,
+                seconds=seconds,
+                keep_tree=keep_tree,
+                workers=workers,
             )
-        return self.player.agent(rng=seed, iterations=iterations, seconds=seconds, keep_tree=keep_tree)
+        return self.player.agent(rng=seed, iterations=iterations, seconds=seconds, keep_tree=keep_tree, workers=workers)
 
     def drawn(self, seed: int) -> str:
         """The column that an episode of this seed is played with; empty if there is nothing to draw."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from tyro.conf import arg
 
 from cmcts.commands.planner_options import PlannerOptions
 
@@ -11,6 +14,9 @@ from cmcts.commands.planner_options import PlannerOptions
 class Play(PlannerOptions):
     """Play one episode in a task's real world, drawing every step."""
 
+    workers: Annotated[int, arg(metavar="N")] = 1
+    """Searches of one decision side by side, each in a process of its own where the model is a Python environment;
+    their roots are added up."""
     delay: float = 0.0
     """Seconds to wait after each picture."""
 
@@ -27,6 +33,7 @@ class Play(PlannerOptions):
         from cmcts.evaluation.playing import first_picture, play_episode
 
         expect(self.delay >= 0, "delay >= 0", self.delay)
+        expect(self.workers >= 1, "workers >= 1", self.workers)
         task = load_task(self.task)
         choice = choose(task, self)
         budget = choice.budget
@@ -36,7 +43,8 @@ class Play(PlannerOptions):
         drawn = f"\ndrawn for this episode: {name}" if (name := choice.drawn(self.seed)) else ""
         console.print(f"{choice.note}{drawn}\n", style="dim", markup=False)
         console.print(first_picture(task, self.seed).content, markup=False)
-        episode = play_episode(task, choice.agent(self.seed, self.iterations, self.seconds), seed=self.seed)
+        agent = choice.agent(self.seed, self.iterations, self.seconds, workers=self.workers)
+        episode = play_episode(task, agent, seed=self.seed)
         model, steps = task.model, []
         cost = "cost " if model.cost_count == 1 else ""  # several costs bring their names
         for step in episode:

@@ -59,6 +59,7 @@ class MixedPolicy:
         seconds: float | None = None,
         reuse_tree: bool = False,
         keep_tree: bool = False,
+        workers: int = 1,
     ) -> Agent:
         """An agent for one episode: draws its column now, unless told which, and keeps to it."""
         draws = stream(rng)
@@ -73,6 +74,7 @@ class MixedPolicy:
             seconds=seconds,
             reuse_tree=reuse_tree,
             keep_tree=keep_tree,
+            workers=workers,
         )
 
     def plan(

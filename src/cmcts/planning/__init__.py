@@ -1,6 +1,7 @@
 """Planners: from a state and what is left of the budget to a decision.
 
 planner.py        what every planner does: memory, time limits, batches
+question.py       what a search is asked, checked, and its limits
 rules.py          its settings as the numbers that the kernels read
 deadlines.py      searches that end on time
 planners.py       C-MCTS, CC-MCP and MCTS with a fixed penalty
@@ -12,6 +13,7 @@ agent.py          a planner that carries the budget through an episode
 monitor.py        any policy, watched by the critic
 gpu.py            which batches go to a GPU, and their decisions
 parallel.py       searches side by side, in threads or processes
+together.py       one decision by several searches, whose roots are added up
 """
 
 from cmcts.planning.agent import Agent

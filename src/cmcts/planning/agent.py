@@ -13,13 +13,15 @@ from cmcts.errors import expect
 from cmcts.planning.decision import Decision
 from cmcts.planning.parallel import side_by_side
 from cmcts.planning.planner import Planner
+from cmcts.planning.together import expect_workers
 from cmcts.random import Stream, stream
 
 
 class Agent:
     """Carries budget, multipliers, random stream and, with `reuse_tree`, the tree through one episode.
 
-    With `keep_tree` every decision holds the whole tree that it was found by.
+    With `keep_tree` every decision holds the whole tree that it was found by. With `workers`, every decision is made by
+    so many searches side by side, as in `Planner.plan`.
 
     An episode goes like this:
 
@@ -39,13 +41,15 @@ class Agent:
         seconds: float | None = None,
         reuse_tree: bool = False,
         keep_tree: bool = False,
+        workers: int = 1,
     ) -> None:
+        expect_workers(planner, workers, keep_tree=keep_tree, reuse_tree=reuse_tree)
         self.planner = planner
         self.budget = planner.model.validate_costs(budget, "budget")
         planner.begin_with(self.budget)
         self.multipliers = planner.initial_multipliers()
         self.rng = stream(rng)
-        self.iterations, self.seconds, self.keep_tree = iterations, seconds, keep_tree
+        self.iterations, self.seconds, self.keep_tree, self.workers = iterations, seconds, keep_tree, workers
         self.decision: Decision | None = None
         self._session = planner.session() if reuse_tree else None
         self._arriving = False  # what the next state adds to the budget is still to come
@@ -75,6 +79,7 @@ class Agent:
                 rng=self.rng,
                 multipliers=self.multipliers,
                 keep_tree=self.keep_tree,
+                workers=self.workers,
             )
         else:
             decision = self.planner.plan_in(
@@ -135,7 +140,8 @@ def _act_together(
     """The same for agents of one planner."""
     for agent, row in zip(agents, rows, strict=True):
         agent.arrive(row)  # here, not in a process that would keep it to itself
-    alone = any(agent._session is not None for agent in agents)  # a tree that is reused cannot live in a process
+    # A tree that is reused cannot live in a process, and searches side by side have processes of their own.
+    alone = any(agent._session is not None or agent.workers > 1 for agent in agents)
     alike = len({(agent.iterations, agent.seconds) for agent in agents}) == 1
     if device != "cpu" and alike and not alone:
         decisions = agents[0].planner.plan_batch(

@@ -67,12 +67,17 @@ def side_by_side(
     return first + decisions
 
 
+def can_fork() -> bool:
+    """Whether searches are forked on this system: macOS can, but its own libraries may not survive it."""
+    return hasattr(os, "fork") and sys.platform != "darwin"
+
+
 def forked_map(function: Callable[[int], T], count: int, processes: int) -> list[T]:
     """`function` of 0 ... count - 1, over so many processes; what it returns must be picklable.
 
     The first error is raised here, as it would be without processes, and ends what the others are still doing.
     """
-    processes = min(processes, count) if hasattr(os, "fork") and sys.platform != "darwin" else 1
+    processes = min(processes, count) if can_fork() else 1
     children = dict(_fork(function, range(share, count, processes)) for share in range(1, processes))  # by their pipe
     results: dict[int, Any] = {}
     try:

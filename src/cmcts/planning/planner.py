@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,14 @@ from cmcts.critic.values import GuardAndValues, LeafValues
 from cmcts.devices import Device
 from cmcts.errors import InvalidInput, expect
 from cmcts.model.interface import Model
-from cmcts.planning.deadlines import deadline, next_margin, run_until
+from cmcts.planning.deadlines import deadline, next_margin
 from cmcts.planning.decision import Decision
 from cmcts.planning.gpu import goes_to_gpu, plan_lanes
 from cmcts.planning.parallel import side_by_side
-from cmcts.planning.roots import Probabilities, Roots, decisions
+from cmcts.planning.question import Question
+from cmcts.planning.roots import Probabilities, Roots, decisions, session_root
 from cmcts.planning.rules import rules_for
+from cmcts.planning.together import expect_workers, plan_together
 from cmcts.random import Stream, stream
 from cmcts.search.kernels import Rules
 from cmcts.search.lanes import Lanes
@@ -210,11 +213,27 @@ class Planner:
         rng: int | Stream = 0,
         multipliers: ArrayLike | None = None,
         keep_tree: bool = False,
+        workers: int = 1,
     ) -> Decision:
         """Search from `state` with `budget` left, for a number of iterations, seconds, or both, whichever ends first.
 
-        `rng` is a seed, or a stream that is advanced in place. With `keep_tree` the decision holds the whole tree.
+        `rng` is a seed, or a stream that is advanced in place. With `keep_tree` the decision holds the whole tree. With
+        `workers`, so many searches of these limits each run side by side, in processes of their own where the model is
+        not compiled, and their roots are added up.
         """
+        if workers != 1:
+            expect_workers(self, workers, keep_tree=keep_tree)
+            if self.searches:
+                return plan_together(
+                    self,
+                    state,
+                    budget,
+                    workers=workers,
+                    iterations=iterations,
+                    seconds=seconds,
+                    rng=rng,
+                    multipliers=multipliers,
+                )
         checked = self.model.validate_state(state)
         session = self._borrow()
         try:
@@ -245,7 +264,23 @@ class Planner:
         after: int | None = None,
     ) -> Decision:
         """Plan in a session of the caller's own; with `after`, keep the subtree that this action led to."""
-        began, limit = time.perf_counter(), seconds
+        began = time.perf_counter()
+        question = self.question(state, budget, iterations, seconds, multipliers)
+        question.begin(session, stream(rng), after)
+        question.run(session, self.end_of(began, seconds))
+        decision = self._decide_in(session, time.perf_counter() - began, keep_tree)
+        self.note_lateness(began, seconds)
+        return decision
+
+    def question(
+        self,
+        state: NDArray[np.float64],
+        budget: ArrayLike,
+        iterations: int | None,
+        seconds: float | None,
+        multipliers: ArrayLike | None,
+    ) -> Question:
+        """What a search is asked, with everything but the state checked here, and what is not given filled in."""
         left = self.validate_budget(budget)
         weights = self.initial_multipliers() if multipliers is None else multipliers
         weights = self.model.validate_costs(weights, "multipliers")
@@ -253,27 +288,25 @@ class Planner:
             iterations = self.search.iterations
         if iterations is not None:
             expect(isinstance(iterations, (int, np.integer)) and iterations >= 1, "iterations >= 1", iterations)
+            iterations = int(iterations)
         if seconds is not None:
             expect(math.isfinite(seconds) and seconds > 0, "seconds > 0", seconds)
-        capacity = self.search.max_nodes if iterations is None else int(iterations) + 1
+        capacity = self.search.max_nodes if iterations is None else iterations + 1
         if seconds is not None:
             capacity = min(capacity, self.search.max_nodes)  # time may end it long before its iterations do
-        draws = stream(rng)
-        if after is None or not session.resume_at(after, state, left, weights, draws, capacity):
-            session.begin(state, left, weights, draws, capacity)
-        if seconds is None:
-            session.run(int(iterations or 0))
-        else:
-            run_until(session, deadline(began, seconds, self._margin), iterations)
-        decision = self._decide_in(session, time.perf_counter() - began, keep_tree)
-        if limit is not None:
-            self._margin = next_margin(self._margin, time.perf_counter() - began - limit, limit)
-        return decision
+        return Question(state, left, weights, iterations, capacity)
+
+    def end_of(self, began: float, seconds: float | None) -> float | None:
+        """When the searches of a decision that may take so long are to end, on the clock of `time.perf_counter`."""
+        return None if seconds is None else deadline(began, seconds, self._margin)
+
+    def note_lateness(self, began: float, seconds: float | None) -> None:
+        """Learn from a decision that is made now how early the next one should end."""
+        if seconds is not None:
+            self._margin = next_margin(self._margin, time.perf_counter() - began - seconds, seconds)
 
     def _decide_in(self, session: SearchSession, seconds: float, keep_tree: bool) -> Decision:
-        root = Tree._make(array[:1] for array in session.tree)
-        roots = Roots(root, session.budget[None], session.multipliers[None], [session.rng], session.iterations, seconds)
-        return self.decide(roots, [in_use(session.tree)] if keep_tree else None)[0]
+        return self.decide(session_root(session, seconds), [in_use(session.tree)] if keep_tree else None)[0]
 
     def plan_batch(
         self,
@@ -328,6 +361,11 @@ class Planner:
         return True
 
     @property
+    def roots_add_up(self) -> bool:
+        """Whether what several of its searches found at the root can be added up to one decision."""
+        return True
+
+    @property
     def runs_on_gpu(self) -> bool:
         """Whether its searches can run on a GPU, as far as the planner has a say in it."""
         return True
@@ -378,6 +416,16 @@ class Planner:
             session.run(1)
         with self._lock:
             self._idle += sessions
+
+    @contextmanager
+    def lent_sessions(self, count: int) -> Iterator[list[SearchSession]]:
+        """So many of the planner's own searches, which come back to it at the end."""
+        sessions = [self._borrow() for _ in range(count)]
+        try:
+            yield sessions
+        finally:
+            for session in sessions:
+                self._give_back(session)
 
     def _borrow(self) -> SearchSession:
         with self._lock:

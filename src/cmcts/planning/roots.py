@@ -15,6 +15,7 @@ from cmcts.search.tree import ILLEGAL, PRUNED, Tree
 
 if TYPE_CHECKING:
     from cmcts.planning.planner import Planner
+    from cmcts.search.session import SearchSession
 
 Probabilities = NDArray[np.float64]  # [A] of one decision, [N, A] of many
 
@@ -30,6 +31,13 @@ class Roots(NamedTuple):
     rngs: Sequence[Stream]  # [N]
     iterations: int
     seconds: float  # a decision
+
+
+def session_root(session: SearchSession, seconds: float) -> Roots:
+    """What one search has found after so many seconds, in its own memory."""
+    tree = Tree._make(array[:1] for array in session.tree)
+    budgets, multipliers = session.budget[None], session.multipliers[None]
+    return Roots(tree, budgets, multipliers, [session.rng], session.iterations, seconds)
 
 
 # Penalised values [N, A] and which actions are open [N, A], to root probabilities [N, A].

@@ -63,6 +63,11 @@ class ThresholdUCT(Planner):
         return self._tries
 
     @property
+    def roots_add_up(self) -> bool:
+        """Curves of different trees do not."""
+        return False
+
+    @property
     def runs_on_gpu(self) -> bool:
         """Curves are merged on the CPU."""
         return False
