@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
+import shutil
 
 import numpy as np
 import pytest
@@ -14,20 +16,25 @@ import cmcts
 from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle
 from cmcts.critic.columns import Column, ColumnSettings, Sample
+from cmcts.critic.ensemble import immediate_costs_only
 from cmcts.critic.identity import code_digests, model_digest
 from cmcts.errors import InvalidInput
+from cmcts.evaluation.blocks import episodes_on
 from cmcts.exact import TabularPolicy, enumerate_states, solve
 from cmcts.frontier import Frontier, FrontierSettings, with_policy
 from cmcts.frontier.exact_column import column_of
+from cmcts.planning.planners import CMCTS
+from cmcts.random import stage_seed
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.tasks.registry import make
 from cmcts.training import loop
-from cmcts.training.earlier import Earlier, brought_along, load_earlier, rescaled
+from cmcts.training.earlier import Earlier, brought_along, load_earlier
 from cmcts.training.loop import train
 from cmcts.training.multipliers import MultiplierSettings
 from cmcts.training.run_folder import RunFolder
 from cmcts.training.settings import CriticSettings, TrainingSettings, run_config
+from cmcts.training.stages import CONFIRM
 
 TASK = make("random-absorbing-3")
 SEARCH = SearchSettings(discount=TASK.discount, iterations=16, horizon=12)
@@ -104,8 +111,11 @@ def test_a_policy_of_another_problem_is_refused(policy, tmp_path):
     assert load_earlier(tmp_path / "mine.policy", TASK).digest == policy.digest
     with pytest.raises(InvalidInput, match="it was solved for model"):
         load_earlier(tmp_path / "mine.policy", make("random-absorbing-4"))
-    with pytest.raises(InvalidInput, match="expected a training world of rocksample-11-11 whose states can be listed"):
-        load_earlier(tmp_path / "mine.policy", dataclasses.replace(make("rocksample-11-11"), training_model=None))
+    unknown = dataclasses.replace(TASK, training_world=lambda: TASK.training_world(), training_model=None)
+    with pytest.raises(
+        InvalidInput, match="expected a training world of random-absorbing-3 whose states can be listed"
+    ):
+        load_earlier(tmp_path / "mine.policy", unknown)
 
 
 def test_a_bundle_of_another_problem_or_discount_is_refused(tmp_path):
@@ -117,26 +127,23 @@ def test_a_bundle_of_another_problem_or_discount_is_refused(tmp_path):
         load_earlier(tmp_path, TASK)
 
 
-def test_pruning_keeps_its_meaning_on_another_scale_of_costs():
-    pruning = PruningSettings(tolerance=0.04, sigma_max=0.5)
-    same = rescaled(pruning, (2.0,), (8.0,))
-    assert (same.tolerance, same.sigma_max) == (0.01, 0.125)
-    strict = rescaled(pruning, (2.0, 1.0), (1.0, 2.0))
-    assert strict.tolerance == 0.02, "never more than was tolerated of any cost"
-
-
 def test_columns_come_along_but_those_of_another_critic_or_with_values(policy):
     idle = steady(0.0, 0.0)
     own = ColumnSettings((1.0,), SEARCH)
     guarded = ColumnSettings((0.0,), SEARCH, "critic", (0.5,), PruningSettings(tolerance=0.04))
     valued = ColumnSettings((2.0,), SEARCH, values=True)
     columns = tuple(Column(settings, idle, idle) for settings in (own, guarded, valued))
+    immediate = dataclasses.replace(guarded, guard="immediate")
+    columns += (Column(immediate, idle, idle),)
     one = Earlier("one", "1", bundle=sample_bundle(columns))
     two = Earlier("two", "2", policy=policy)
-    brought = brought_along([one, two, one], None, np.array([4.0]))
-    assert brought.columns == (own, column_of(policy)) and list(brought.policies) == [policy.digest]
-    brought = brought_along([one], one, np.array([4.0]))
-    assert brought.columns == (own, dataclasses.replace(guarded, pruning=PruningSettings(0.25, 0.02)))
+    brought = brought_along([one, two, one], None, np.array([4.0]), 9)
+    stricter = dataclasses.replace(immediate, pruning=PruningSettings(tolerance=0.02))
+    assert brought.columns == (column_of(policy), own, stricter), "as much is tolerated, on twice the scale"
+    assert list(brought.policies) == [policy.digest]
+    brought = brought_along([one], one, np.array([2.0]), 9)
+    assert brought.columns == (own, guarded, immediate)
+    assert brought_along([one, two], None, np.array([4.0]), 1).columns == (column_of(policy),), "policies come first"
 
 
 def settings(**changes):
@@ -170,43 +177,130 @@ def test_a_training_from_an_exact_policy_reaches_the_optimum_with_eight_neurons(
 
 @pytest.mark.parametrize("better", [True, False])
 def test_an_earlier_critic_is_kept_where_it_is_better(better, tmp_path, monkeypatch):
-    """By what it does now, not by what was once said of it."""
+    """By what it does now, not by what was once said of it, and as it was: on its own scale of costs."""
     asked = settings(frontier=FrontierSettings(columns=0))
     earlier = Earlier("runs/before", "1", bundle=sample_bundle(training={"reward_mean": 1e9}))
-    judged = []
+    played, kept_rewards = loop.Judging.earlier, loop.Judging._rewards
 
-    def evaluate_earlier(judging, number, critic, pruning, search):
-        judged.append((number, tuple(critic.cost_scale), pruning.tolerance, search))
-        reward = 1e6 if better else -1e6
-        kept = {"phase": "earlier", "round": 0, "tolerance": pruning.tolerance, "accounting": "paid", "feasible": True}
-        figures = {"reward_mean": reward, "reward_se": 0.1, "cost_means": [0.0], "violations": 0}
-        return kept | figures
+    def rewards(self, record):
+        return kept_rewards(self, record) + (record["phase"] == "earlier") * (100.0 if better else -100.0)
 
-    monkeypatch.setattr(loop.Judging, "evaluate_earlier", evaluate_earlier)
+    monkeypatch.setattr(loop.Judging, "earlier", lambda *what: played(*what) | {"feasible": True})
+    monkeypatch.setattr(loop.Judging, "_rewards", rewards)
     run = RunFolder.create(tmp_path / "run", run_config(TASK, asked))
     outcome = train(TASK, asked, run, earlier=[earlier])
-    (number, scale, tolerance, search), *others = judged
-    assert (number, search, others) == (0, SEARCH, [])
-    assert tolerance * scale[0] == pytest.approx(0.04 * 2.0), "as much is tolerated as before"
     if better:
-        assert outcome.origin == "runs/before" and outcome.record["reward_mean"] == 1e6
-        assert outcome.bundle.training["from"] == "runs/before"
+        assert outcome.origin == outcome.bundle.training["from"] == "runs/before" and outcome.timidity is None
         kept = bundles.load(tmp_path / "run", TASK.model)
-        assert all(
-            (a == b).all()
-            for new, old in zip(kept.layers, earlier.bundle.layers, strict=True)
-            for a, b in zip(new, old, strict=True)
-        )
+        assert (kept.cost_scale, kept.pruning, kept.search) == ((2.0,), PruningSettings(tolerance=0.04), SEARCH)
+        for new, old in zip(kept.layers, earlier.bundle.layers, strict=True):
+            assert all((a == b).all() for a, b in zip(new, old, strict=True))
     else:
-        assert outcome.origin is None
+        assert outcome.origin is None and run.find("confirm 0")["feasible"], "its own critic was confirmed, and stays"
 
 
-def test_an_earlier_critic_plays_the_episodes_that_others_are_compared_on(tmp_path):
-    asked = settings(frontier=FrontierSettings(columns=0), evaluation_steps=200)
+def test_candidates_play_the_worlds_of_the_confirmation(tmp_path):
+    """An earlier critic and none at all, each as it would play there by itself."""
+    asked, bundle = settings(frontier=FrontierSettings(columns=0), untrained=True), sample_bundle()
     run = RunFolder.create(tmp_path / "run", run_config(TASK, asked))
-    train(
-        TASK, asked, run, earlier=[Earlier("a", "1", bundle=sample_bundle()), Earlier("b", "2", bundle=sample_bundle())]
-    )
-    a, b = run.find("earlier 0"), run.find("earlier 1")
-    assert a["fingerprint"] == b["fingerprint"] and a["episodes"] >= 50
-    assert {row["phase"] for row in run.history} >= {"evaluate", "earlier"}
+    train(TASK, asked, run, earlier=[Earlier("a", "1", bundle=bundle)])
+    scale = run.find("scale")["cost_scale"]
+    alone = immediate_costs_only(TASK.model, tuple(scale))
+    planners = {
+        "earlier 0": CMCTS(TASK.model, bundle.critic, bundle.search, bundle.pruning),
+        "untrained": CMCTS(TASK.model, alone, asked.search, dataclasses.replace(asked.pruning, cost_floor=True)),
+    }
+    attempt = run.find("confirm 0")["attempt"]
+    for name, planner in planners.items():
+        record = run.find(name)
+        episodes, _ = episodes_on(
+            None,
+            planner,
+            TASK.training_world,
+            TASK.budget,
+            episodes=record["episodes"],
+            seed=stage_seed(asked.seed, CONFIRM, attempt),
+            iterations=asked.iterations,
+        )
+        assert run.load(record["kept"])["rewards"].tolist() == episodes.rewards.tolist()
+
+
+def test_a_training_from_something_resumes_to_the_same_bundle(policy, tmp_path):
+    asked = settings()
+    earlier = [Earlier("a", "1", bundle=sample_bundle()), Earlier("mine", policy.digest, policy=policy)]
+    run = RunFolder.create(tmp_path / "run", run_config(TASK, asked))
+    whole = train(TASK, asked, run, earlier=earlier)
+    shutil.copytree(tmp_path / "run", tmp_path / "half")
+    history = (tmp_path / "half" / "history.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "half" / "history.jsonl").write_text("".join(history[: len(history) // 2]))
+    again = train(TASK, asked, RunFolder.open(tmp_path / "half"), earlier=earlier)
+    assert [column.settings for column in again.bundle.columns] == [column.settings for column in whole.bundle.columns]
+    for file in sorted((tmp_path / "run").glob("*.safetensors")):
+        assert file.read_bytes() == (tmp_path / "half" / file.name).read_bytes()
+
+
+def test_a_policy_of_other_discounts_is_refused(tmp_path):
+    short = TabularPolicy.of(solve(enumerate_states(TASK.model, 0.5), TASK.budget), TASK.model)
+    short.save(tmp_path / "short.policy")
+    with pytest.raises(InvalidInput, match="expected a policy with the discounts"):
+        load_earlier(tmp_path / "short.policy", TASK)
+    with pytest.raises(InvalidInput, match="expected a policy with the discounts"):
+        with_policy(sample_frontier(), short, TASK)
+
+
+def test_what_a_policy_says_of_itself_is_not_believed(policy):
+    """Its reward and costs are those of its decisions."""
+    arrays = policy.to_arrays()
+    told = json.loads(bytes(arrays["description"])) | {"reward": 1e6, "costs": [0.0]}
+    arrays["description"] = np.frombuffer(json.dumps(told).encode(), np.uint8)
+    boastful = TabularPolicy.from_arrays(arrays, TASK.model)
+    column = with_policy(sample_frontier(), boastful, TASK, episodes=20).columns[-1]
+    assert column.confirmed.reward == pytest.approx(policy.reward)
+    assert column.confirmed.means[1] == pytest.approx(policy.costs[0])
+
+
+def broken(policy, name):
+    arrays = {key: array.copy() for key, array in policy.to_arrays().items()}
+    if name == "NaN":
+        arrays["states"][0] = np.nan
+    elif name == "lacks":
+        del arrays["reward_values"]
+    elif name == "sum":
+        arrays["probabilities"] *= 2
+    elif name == "other":
+        arrays["probabilities"] = np.roll(arrays["probabilities"], 1, axis=1)
+    return arrays
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("NaN", "expected finite states"),
+        ("lacks", "expected the arrays of a policy"),
+        ("sum", "expected action probabilities"),
+        ("other", "expected a policy of digest"),
+    ],
+)
+def test_a_damaged_table_in_a_bundle_is_refused(policy, tmp_path, name, message):
+    frontier = with_policy(sample_frontier(), policy, TASK, episodes=20)
+    bundles.save(sample_bundle(frontier.columns, {policy.digest: broken(policy, name)}), tmp_path)
+    with pytest.raises(InvalidInput, match=message):
+        bundles.load(tmp_path)
+
+
+def test_a_bundle_with_a_policy_of_another_problem_is_refused(tmp_path):
+    other = make("random-absorbing-4")
+    foreign = TabularPolicy.of(solve(enumerate_states(other.model, other.discount), other.budget), other.model)
+    idle = steady(0.0, 0.0)
+    columns = (Column(column_of(foreign), idle, idle),)
+    bundles.save(sample_bundle(columns, {foreign.digest: foreign.to_arrays()}), tmp_path)
+    with pytest.raises(InvalidInput, match="expected a policy of a model of random-absorbing-3, got one"):
+        load_earlier(tmp_path, TASK)
+    with pytest.raises(InvalidInput, match="expected a policy of a model of random-absorbing-3, got one"):
+        with_policy(sample_frontier(), foreign, TASK)
+
+
+def test_a_policy_says_what_it_was_solved_for_wherever_it_is_played(policy):
+    other = make("random-absorbing-4").model
+    elsewhere = TabularPolicy.from_arrays(policy.to_arrays(), other, solved_elsewhere=True)
+    assert elsewhere.digest == policy.digest and elsewhere.solved_for == model_digest(TASK.model)

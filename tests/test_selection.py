@@ -2,15 +2,7 @@
 
 import numpy as np
 
-from cmcts.training.selection import (
-    beaten,
-    best_feasible,
-    confirmed,
-    evaluation_of,
-    hopeless,
-    is_feasible,
-    least_excess,
-)
+from cmcts.training.selection import best_feasible, confirmed, earns_more, hopeless, is_feasible, least_excess
 
 
 def evaluation(**figures):
@@ -29,21 +21,17 @@ def test_the_best_feasible_critic_is_kept_and_ties_go_to_the_safer():
     assert best_feasible([evaluation(violations=3), clean]) is clean
 
 
-def test_a_critic_that_earns_less_than_none_does_not_pay():
-    timid, untrained = evaluation(reward_mean=9.0), evaluation(reward_mean=10.0)
-    assert beaten(timid, untrained)
-    assert beaten(None, untrained), "no critic is feasible, and none is needed"
-    assert not beaten(evaluation(reward_mean=9.5), untrained), "within the noise of both"
-    assert not beaten(timid, evaluation(reward_mean=10.0, feasible=False))
-    assert not beaten(timid, None) and not beaten(None, None)
-
-
-def test_a_critic_is_compared_with_others_on_the_worlds_that_both_played():
-    """Not by its confirmation, on worlds of its own: luck in these differs by more than critics do."""
-    evaluations = [evaluation(tolerance=0.1, accounting="paid"), evaluation(reward_mean=9.9, accounting="paid")]
-    record = evaluation(reward_mean=8.0, accounting="paid", phase="confirm")
-    assert evaluation_of(record, evaluations) is evaluations[1]
-    assert not beaten(evaluation_of(record, evaluations), evaluation(reward_mean=9.9))
+def test_candidates_are_compared_world_by_world():
+    """What the worlds have in common says nothing of who is better; what is left over may be chance."""
+    rng = np.random.default_rng(0)
+    luck = rng.normal(0.0, 10.0, 400)
+    rewards = luck + rng.normal(0.0, 0.1, 400)
+    assert earns_more(luck + rng.normal(0.1, 0.1, 400), rewards), "a hundredth of what worlds differ by"
+    assert not earns_more(luck + rng.normal(0.0, 0.1, 400), rewards)
+    assert not earns_more(rewards, rewards), "the same episodes"
+    assert not earns_more(rewards - 1.0, rewards)
+    longer = np.concatenate([rewards - 1.0, np.full(400, 1e3)])
+    assert not earns_more(longer, rewards), "only where both have played"
 
 
 def test_feasible_means_mean_plus_one_standard_error():

@@ -30,7 +30,7 @@ penalty = [1.0, 2.0]
 ONE_CRITIC = """
 tasks = ["rocksample-5-7"]
 planners = ["cmcts"]
-seeds = 2
+seeds = 3
 episodes = 3
 
 [settings]
@@ -111,19 +111,21 @@ def test_means_over_seeds_have_students_interval(tmp_path):
 
 
 def test_a_training_whose_critic_does_not_pay_is_played_with_what_it_leaves(tmp_path, monkeypatch):
-    """Pruning by immediate costs alone: that is what was found best. Only a training that leaves nothing is missing."""
+    """Pruning by immediate costs alone, if that was found best. Where nothing was feasible, nothing is played."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.toml").write_text(ONE_CRITIC)
     left = dataclasses.replace(bundles.load("rocksample-5-7"), layers=None, support=None, columns=())
 
     def train(runner, training):
-        if training.seed == 0:
-            bundles.save(left, runner.folder.path / "trainings" / training.name)
+        found = {0: {"critic": bundles.DOES_NOT_PAY}, 1: {}}
+        if training.seed in found:
+            bundle = dataclasses.replace(left, training=found[training.seed])
+            bundles.save(bundle, runner.folder.path / "trainings" / training.name)
 
     monkeypatch.setattr("cmcts.commands.sweep._Runner.train", train)
     assert cli.main(["sweep", "study.toml"]) == 0
     rows = read_rows(tmp_path / "runs" / "study" / "results.csv")
-    assert [row["reward"] is None for row in rows] == [False, True]
+    assert [row["reward"] is None for row in rows] == [False, True, True]
     assert rows[0]["over_budget"] == 0.0 and rows[0]["reward"] > 0
 
 

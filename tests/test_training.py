@@ -325,13 +325,12 @@ def test_a_critic_that_earns_less_than_none_is_not_kept(finished, tmp_path, monk
     path, before, _ = finished
     shutil.copytree(path, tmp_path / "run")
     settings = small_settings(untrained=True, frontier=FrontierSettings(columns=0))
-    measured = Judging.evaluate_untrained
+    kept_rewards = Judging._rewards
 
-    def evaluate_richly(self):  # a training so small leaves it to luck which of the two earns more
-        record = measured(self)
-        return record | {"reward_mean": record["reward_mean"] + before.record["reward_mean"]}
+    def rewards(self, record):  # a training so small leaves it to luck which of the two earns more
+        return kept_rewards(self, record) + 100.0 * (record["phase"] == "untrained")
 
-    monkeypatch.setattr(Judging, "evaluate_untrained", evaluate_richly)
+    monkeypatch.setattr(Judging, "_rewards", rewards)
     outcome = train(TASK, settings, RunFolder.open(tmp_path / "run"))
     assert outcome.untrained["feasible"]
     assert not outcome.pays and outcome.record == before.record
@@ -420,6 +419,6 @@ def test_a_training_s_own_search_reaches_its_frontier(tmp_path):
     search = dataclasses.replace(TASK.search, exploration=7.0, iterations=16)
     settings = small_settings(max_rounds=1, search=search)
     outcome = train(TASK, settings, begin(tmp_path / "run", settings))
-    priced = dataclasses.replace(search, rollout="priced", iterations=3 * 16, exploration=7.0 / 2)
+    priced = dataclasses.replace(search, rollout="priced", iterations=3 * 16, exploration=1 / 3 * 7.0)
     found = {column.settings.search for column in outcome.bundle.columns}
     assert search in found and found <= {search, priced}

@@ -310,10 +310,13 @@ def kept_blocks(
     """A folder for the episodes of a choice, with all that they depend on besides their seed."""
     from cmcts.critic.identity import code_digests, model_digest, params_digest
     from cmcts.evaluation.blocks import KeptBlocks
+    from cmcts.exact.policy import TabularPolicy
     from cmcts.version import __version__
 
     def described(planner: Planner) -> str:
         settings = (planner.search, planner.pruning, planner.initial_multipliers().tolist())
+        if isinstance(planner, TabularPolicy):
+            return f"{type(planner).__name__} {planner.digest}"
         return f"{type(planner).__name__} {settings} {params_digest(planner.critic.params)}"
 
     about = {

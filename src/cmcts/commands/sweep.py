@@ -222,7 +222,7 @@ class _Runner:
         if "budget" in values:
             values["budget"] = values["budget"] if isinstance(values["budget"], tuple) else (values["budget"],)
         record: Record
-        if critic is not None and not (critic / "bundle.json").exists():
+        if critic is not None and _nothing_feasible(critic, row.planner):
             record = {"missing": INFEASIBLE}
         else:
             with self.lock:  # it listens to warnings, which Python lets one thread do at a time
@@ -245,6 +245,16 @@ class _Runner:
         record["seconds"] = round(time.perf_counter() - began, 2)
         self.folder.finish(row, record)
         return record
+
+
+def _nothing_feasible(training: Path, planner: str) -> bool:
+    """Whether a training has left nothing for a planner; where no critic pays, to do without is what it has left."""
+    from cmcts.critic import bundle as bundles
+
+    if not (training / bundles.BUNDLE_FILE).exists():
+        return True
+    bundle = bundles.load(training)
+    return planner == "cmcts" and bundle.critic is None and bundle.training.get("critic") != bundles.DOES_NOT_PAY
 
 
 def _table(means: list[Record]) -> Table:

@@ -99,7 +99,7 @@ class Train:
             watch = self._policy(task)
             task = task_from_config(task, folder.config)
             settings = settings_from_config(task, folder.config, self.resume)
-            earlier = self._same_as(folder.config, task)
+            earlier = self._same_as(folder.config, dataclasses.replace(task, search=settings.search))
         else:
             if self.task is None:
                 raise InvalidInput("expected a task to train on, or --resume DIR; got neither")
@@ -108,7 +108,7 @@ class Train:
             if self.budget is not None:
                 task = dataclasses.replace(task, budget=self.budget)
             settings = self.settings
-            earlier = self._load_earlier(task)
+            earlier = self._load_earlier(dataclasses.replace(task, search=settings.search))
         # A cluster that cannot be joined leaves no folder behind.
         with executor_for(self.ray, self.device, as_json=self.json) as executor:
             folder = folder or self._new_folder(task, settings, earlier)
@@ -139,7 +139,7 @@ class Train:
         progress = TrainingEvents() if self.json else TrainingProgress(task, settings, executor)
         with progress.bar:
             try:
-                progress.foresee(self._forecast(task, settings, folder, executor))
+                progress.foresee(self._forecast(task, settings, folder, executor, len(earlier)))
                 outcome = train(
                     task,
                     settings,
@@ -161,7 +161,7 @@ class Train:
             return self._report(task, settings, folder, outcome, progress.say)
 
     def _forecast(
-        self, task: Task, settings: TrainingSettings, folder: RunFolder, executor: Executor | None
+        self, task: Task, settings: TrainingSettings, folder: RunFolder, executor: Executor | None, earlier: int
     ) -> Forecast:
         """How long it will take: by a first look, and by what the folder says of stages that are done."""
         from cmcts.training.forecast import Forecast, first_look
@@ -169,7 +169,7 @@ class Train:
         workers = cores() if executor is None else executor.slots
         watched = self.watch is not None
         look = first_look(dataclasses.replace(task, search=settings.search))
-        return Forecast(task, settings, look, workers, watched=watched, history=folder.history)
+        return Forecast(task, settings, look, workers, watched=watched, earlier=earlier, history=folder.history)
 
     def _watched(self) -> str | None:
         """Where the policy to be watched is, whatever folder the command is given in."""

@@ -6,6 +6,7 @@ identity.py   what a critic was made for: the model's sizes, parameters and code
 weights.py    its layers as named arrays, as they lie in files
 values.py     reward and costs to go at any price, read at the leaves of a search
 columns.py    the policies of a frontier, with every episode that they were measured by
+policies.py   tables of exact policies, as files and bundles keep them
 bundle.py     a trained critic and frontier, and all that is needed to deploy them, in a few small files
 shipped/      the bundles that come with the library
 """

@@ -29,11 +29,13 @@ from numpy.typing import NDArray
 
 from cmcts import json_settings
 from cmcts.critic import columns as column_arrays
+from cmcts.critic import policies as policy_arrays
 from cmcts.critic import support as support_arrays
 from cmcts.critic import values as value_arrays
 from cmcts.critic.columns import Column
 from cmcts.critic.ensemble import SafetyCritic, ensemble, immediate_costs_only
 from cmcts.critic.identity import changed_code, model_digest
+from cmcts.critic.policies import Policies
 from cmcts.critic.support import Support
 from cmcts.critic.values import LeafValues
 from cmcts.critic.weights import Layers, from_arrays, sizes, to_arrays
@@ -47,7 +49,8 @@ FORMAT = 2
 CRITIC_FILE, BUNDLE_FILE = "critic.safetensors", "bundle.json"
 COLUMNS_FILE, SUPPORT_FILE, VALUES_FILE = "columns.safetensors", "support.safetensors", "values.safetensors"
 POLICIES_FILE, POLICIES_VERSION = "policies.safetensors", 1
-MAX_ARRAY_BYTES, MAX_BUNDLE_BYTES = 64 << 20, 1 << 20
+MAX_ARRAY_BYTES, MAX_POLICIES_BYTES, MAX_BUNDLE_BYTES = 64 << 20, 1 << 30, 1 << 20
+DOES_NOT_PAY = "does not pay"  # training figure "critic", where pruning by immediate costs was found better than one
 SHIPPED = Path(__file__).parent / "shipped"
 # Names of parts, with their files and the versions that are read here.
 PARTS: dict[str, tuple[str, tuple[int, ...]]] = {
@@ -56,9 +59,6 @@ PARTS: dict[str, tuple[str, tuple[int, ...]]] = {
     "support": (SUPPORT_FILE, (support_arrays.VERSION,)),
     "values": (VALUES_FILE, (value_arrays.VERSION,)),
 }
-
-
-Policies = Mapping[str, Mapping[str, NDArray[Any]]]  # arrays by name, of each policy by its digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,6 +250,8 @@ def save(bundle: Bundle, folder: Path) -> None:
             f"{digest}.{name}": array for digest, arrays in bundle.policies.items() for name, array in arrays.items()
         }
         contents["policies"] = to_bytes(named)
+    size, most = len(contents.get("policies", b"")), MAX_POLICIES_BYTES
+    expect(size <= most, f"exact policies of at most {most} bytes together", size)
     parts = {
         name: _Part(PARTS[name][1][-1], PARTS[name][0], hashlib.sha256(part).hexdigest())
         for name, part in contents.items()
@@ -329,12 +331,12 @@ def _describe(raw: Any) -> _Description:
     return described
 
 
-def _arrays(path: Path, sha256: str) -> dict[str, Any]:
+def _arrays(path: Path, sha256: str, most_bytes: int = MAX_ARRAY_BYTES) -> dict[str, Any]:
     """The arrays of a file that has this digest."""
     from safetensors import SafetensorError
     from safetensors.numpy import load as from_bytes
 
-    content = read_plain(path, MAX_ARRAY_BYTES)
+    content = read_plain(path, most_bytes)
     digest = hashlib.sha256(content).hexdigest()
     expect(digest == sha256, f"{path.name} with digest {sha256[:12]}...", digest[:12])
     try:
@@ -360,10 +362,10 @@ def _policies(path: Path, described: _Description) -> Policies:
     if part is None:
         return {}
     policies: dict[str, dict[str, NDArray[Any]]] = {}
-    for name, array in _arrays(path, part.sha256).items():
+    for name, array in _arrays(path, part.sha256, MAX_POLICIES_BYTES).items():
         digest, _, of_it = name.partition(".")
         policies.setdefault(digest, {})[of_it] = array
-    return policies
+    return policy_arrays.checked(policies, described.cost_count)
 
 
 def _values(path: Path, described: _Description) -> LeafValues | None:

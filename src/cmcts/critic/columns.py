@@ -27,7 +27,6 @@ from cmcts.search.settings import SearchSettings
 
 VERSION = 3  # 1 knew nothing but episodes, 2 no policies but planners'; both read the same
 KINDS = ("chosen", "confirmed")
-USUAL_WIDTHS = (1.0, SearchSettings.relative_exploration)  # not worth a word; bundles that ship searched with the first
 SETTINGS = "settings"  # JSON text as an array of bytes, so that a column is one file with one digest
 
 
@@ -54,15 +53,13 @@ class ColumnSettings:
         expect(len(self.prices) >= 1, "a price for every constraint", self.prices)
         expect(all(0 <= price < np.inf for price in self.prices), "prices >= 0 and finite", self.prices)
         expect(self.guard in ("none", "critic", "immediate"), 'guard "none", "critic" or "immediate"', self.guard)
-        if self.policy:
-            plain = self.guard == "none" and self.pruning is None and not self.values and not any(self.prices)
-            expect(plain, "no price, guard or values with an exact policy", self)
-            expect(len(self.budget) == len(self.prices), f"{len(self.prices)} costs of a policy", self.budget)
-            return
         guarded = self.guard != "none"
         expect((self.pruning is not None) == guarded, "pruning with a guard, and only then", self.pruning)
-        count = len(self.prices) if guarded else 0
-        expect(len(self.budget) == count, f"{count} budgets of a column guarded by {self.guard}", self.budget)
+        plain = not (guarded or self.values or any(self.prices))
+        expect(plain or not self.policy, "no price, guard or values with an exact policy", self)
+        count = len(self.prices) if guarded or self.policy else 0
+        kind = "that is a policy" if self.policy else f"guarded by {self.guard}"
+        expect(len(self.budget) == count, f"{count} budgets of a column {kind}", self.budget)
         expect(all(0 <= limit < np.inf for limit in self.budget), "budgets >= 0 and finite", self.budget)
 
     @property
@@ -78,7 +75,7 @@ class ColumnSettings:
         price = f"lambda {_numbers(self.prices)}"
         if self.guard == "none":
             width = None if self.search.exploration is not None else self.search.relative_exploration
-            explored = "" if width in (None, *USUAL_WIDTHS) else f", exploration {width:g}"
+            explored = "" if width in (None, SearchSettings.relative_exploration) else f", exploration {width:g}"
             priced = " with rollouts at that price" if self.search.rollout == "priced" else ""
             leaves = " with values" if self.values else priced
             return f"{price}, {self.search.iterations} simulations{leaves}{explored}"

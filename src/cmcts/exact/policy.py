@@ -16,10 +16,8 @@ asked. On disk it is one file of arrays, and loading it executes nothing.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmcts import json_settings
 from cmcts.critic.identity import model_digest
+from cmcts.critic.policies import ARRAYS, FORMAT, Description, description_of, digest_of, table_of
 from cmcts.errors import InvalidInput, expect, shown
 from cmcts.exact.finite import FiniteCMDP
 from cmcts.exact.solver import Solution, Values, action_values, evaluate
@@ -42,23 +40,8 @@ from cmcts.search.session import SearchSession
 from cmcts.search.settings import SearchSettings
 from cmcts.version import __version__
 
-FORMAT = 1
 MAX_BYTES = 1 << 30
-ARRAYS = ("states", "probabilities", "reward_values", "cost_values")
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class _Description:
-    format: int
-    library: str
-    model: str
-    model_digest: str
-    discount: float
-    cost_discounts: tuple[float, ...]
-    budget: tuple[float, ...]
-    reward: float
-    costs: tuple[float, ...]
 
 
 class TabularPolicy(Planner):
@@ -95,6 +78,7 @@ class TabularPolicy(Planner):
         self._reward_values, self._cost_values = reward_values, cost_values
         self._numbers = {(state + 0.0).tobytes(): number for number, state in enumerate(states)}
         self.budget, self.reward, self.costs = budget, reward, costs
+        self._solved_for: tuple[str, str] | None = None  # name and digest, if it is not the model it is played in
 
     @classmethod
     def of(cls, solution: Solution, model: Model) -> TabularPolicy:
@@ -129,29 +113,32 @@ class TabularPolicy(Planner):
             costs=tuple(values.costs.tolist()),
         )
 
+    @property
+    def solved_for(self) -> str:
+        """The digest of the model that it was solved for, which may be another than it is played in."""
+        return self._solved_for[1] if self._solved_for else model_digest(self.model)
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The table, and for which model, discount and budget it was solved, as named arrays."""
-        description = _Description(
+        model, digest = self._solved_for or (self.model.name, model_digest(self.model))
+        description = Description(
             format=FORMAT,
             library=__version__,
-            model=self.model.name,
-            model_digest=model_digest(self.model),
+            model=model,
+            model_digest=digest,
             discount=self.search.discount,
             cost_discounts=tuple(self.cost_discounts.tolist()),
             budget=self.budget,
             reward=self.reward,
             costs=self.costs,
         )
-        text = np.frombuffer(json_settings.dump(asdict(description)), np.uint8)
         tables = (self._states, self._probabilities, self._reward_values, self._cost_values)
-        arrays = {name: np.ascontiguousarray(table) for name, table in zip(ARRAYS, tables, strict=True)}
-        return {"description": text, **arrays}
+        return table_of(description, dict(zip(ARRAYS, tables, strict=True)))
 
     @cached_property
     def digest(self) -> str:
         """Of its content: the same for the same table of the same problem."""
-        parts = [name.encode() + array.tobytes() for name, array in sorted(self.to_arrays().items())]
-        return hashlib.sha256(b"".join(parts)).hexdigest()[:20]
+        return digest_of(self.to_arrays())
 
     def save(self, path: Path) -> None:
         """Write it to one file."""
@@ -184,27 +171,23 @@ class TabularPolicy(Planner):
 
         A policy of the training world is played beside planners whose own model is a cheaper one of the same states.
         """
-        expect(sorted(arrays) == sorted(("description", *ARRAYS)), "the arrays of a policy", sorted(arrays))
-        raw = json_settings.parse(arrays["description"].tobytes())
-        described = json_settings.convert(raw, _Description, complete=True)
-        expect(described.format == FORMAT, f"format {FORMAT}", described.format)
+        described = description_of(arrays)
         if described.model_digest != model_digest(model) and not solved_elsewhere:
             raise InvalidInput(f"it was solved for model {described.model!r}, which differs from {model.name!r} here")
-        for name in ARRAYS:
-            expect(arrays[name].dtype == np.float64, f"{name} in float64", str(arrays[name].dtype))
-        states, probabilities, reward_values, cost_values = (arrays[name] for name in ARRAYS)
-        return cls(
+        policy = cls(
             model,
-            states,
-            probabilities,
-            reward_values,
-            cost_values,
+            arrays["states"],
+            arrays["probabilities"],
+            arrays["reward_values"],
+            arrays["cost_values"],
             described.discount,
             described.cost_discounts,
             budget=described.budget,
             reward=described.reward,
             costs=described.costs,
         )
+        policy._solved_for = (described.model, described.model_digest)
+        return policy
 
     def plan_in(
         self,
@@ -232,6 +215,8 @@ class TabularPolicy(Planner):
         model, probabilities = self.model, self._probabilities[number]
         legal = np.zeros(model.action_count, np.bool_)
         legal[model.legal(state)] = True
+        if probabilities[~legal].any():
+            raise InvalidInput(f"expected a policy of legal actions, got another in {shown(np.asarray(state))}")
         return Decision(
             model=model,
             state=np.array(state),
@@ -265,7 +250,13 @@ class TabularPolicy(Planner):
         return (np.asarray(state, np.float64) + 0.0).tobytes() in self._numbers
 
     def decisions_in(self, cmdp: FiniteCMDP) -> Floats:
-        """[P] its action probabilities in the states of a list, all of which it has to know."""
+        """[P] its action probabilities in the states of a list; refuses one with states that it does not know."""
+        unknown = [state for state in cmdp.states if not self.knows(state)]
+        if unknown:
+            raise InvalidInput(
+                f"expected a policy that knows all {cmdp.state_count} states, got one that lacks {len(unknown)} of "
+                f"them, such as {shown(unknown[0])}"
+            )
         rows = [self._numbers[(state + 0.0).tobytes()] for state in cmdp.states]
         return cmdp.pairs(self._probabilities[rows])
 

@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmcts.critic import bundle as bundles
-from cmcts.critic.bundle import Bundle, Policies
+from cmcts.critic.bundle import Bundle
 from cmcts.critic.columns import Column, ColumnSettings
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
+from cmcts.critic.policies import Policies
 from cmcts.critic.values import LeafValues
 from cmcts.errors import BudgetWarning, InvalidInput, expect
 from cmcts.exact.column_generation import InfeasibleBudget

@@ -29,9 +29,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.critic.bundle import Policies
 from cmcts.critic.columns import Column, ColumnSettings, Sample
 from cmcts.critic.ensemble import SafetyCritic
+from cmcts.critic.policies import Policies
 from cmcts.critic.values import LeafValues
 from cmcts.critic.values import from_arrays as values_from_arrays
 from cmcts.critic.values import to_arrays as values_to_arrays

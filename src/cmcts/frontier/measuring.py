@@ -20,9 +20,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.critic.bundle import Policies
 from cmcts.critic.columns import ColumnSettings, Sample
 from cmcts.critic.ensemble import SafetyCritic
+from cmcts.critic.policies import Policies
 from cmcts.critic.values import LeafValues
 from cmcts.devices import Device
 from cmcts.errors import InvalidInput
@@ -141,7 +141,7 @@ class Measurements:
         sample = self._measured("screen", k, column, 0, self.settings.screening_episodes)
         if k == 0 and sample.known is not None:
             sample = self.more(k, column, sample)
-            if _contradicts(sample):
+            if contradicts(sample):
                 self._listed = None
                 sample = replace(sample, known=None)
         return sample
@@ -270,7 +270,7 @@ def listed_world(task: Task) -> FiniteCMDP | None:
         return None
 
 
-def _contradicts(sample: Sample) -> bool:
+def contradicts(sample: Sample) -> bool:
     """Whether episodes say something else than what is known, beyond all chance.
 
     Of a return that none of the episodes had, a known mean is all that tells its spread.

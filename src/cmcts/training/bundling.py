@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cmcts.critic.bundle import Bundle
+import numpy as np
+from numpy.typing import NDArray
+
+from cmcts.critic.bundle import DOES_NOT_PAY, Bundle
 from cmcts.critic.ensemble import SafetyCritic, ensemble
 from cmcts.critic.identity import code_digests, model_digest
 from cmcts.critic.support import Support
@@ -16,7 +19,7 @@ from cmcts.frontier.generation import Generated, Guard, generate
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.training.critics import Critics
-from cmcts.training.earlier import Earlier, brought_along, rescaled
+from cmcts.training.earlier import Earlier, brought_along
 from cmcts.training.gathering import Gathering
 from cmcts.training.judging import pruning_of
 from cmcts.training.stages import Stages
@@ -32,6 +35,7 @@ class Kept:
     support: Support | None
     pruning: PruningSettings
     search: SearchSettings
+    cost_scale: NDArray[np.float64]  # [M]
     origin: Earlier | None = None
     """The earlier training that it is of; None for this one."""
 
@@ -39,21 +43,23 @@ class Kept:
     def trained(cls, stages: Stages, critics: Critics, best: dict[str, Any]) -> Kept:
         """The critic of this training that was confirmed."""
         round_, settings = best["round"], stages.settings
-        return cls(critics.layers(round_), critics.support(round_), pruning_of(best, settings), settings.search)
+        layers, support = critics.layers(round_), critics.support(round_)
+        return cls(layers, support, pruning_of(best, settings), settings.search, stages.cost_scale)
 
     @classmethod
-    def of_earlier(cls, stages: Stages, earlier: Earlier) -> Kept | None:
-        """The critic of an earlier training, if it has one, on this training's scale of costs."""
+    def of_earlier(cls, earlier: Earlier) -> Kept | None:
+        """The critic of an earlier training, if it has one, on the scale of costs that it was trained with."""
         bundle = earlier.bundle
         if bundle is None or bundle.layers is None:
             return None
-        pruning = rescaled(bundle.pruning, bundle.cost_scale, stages.cost_scale)
-        return cls(bundle.layers, bundle.support, pruning, bundle.search, earlier)
+        scale = np.array(bundle.cost_scale)
+        return cls(bundle.layers, bundle.support, bundle.pruning, bundle.search, scale, earlier)
 
-    def critic(self, stages: Stages) -> SafetyCritic:
+    @property
+    def critic(self) -> SafetyCritic:
         """It, ready for a planner."""
         weights, biases = zip(*self.layers, strict=True)
-        return ensemble(weights, biases, stages.model.cost_count, stages.cost_scale.tolist(), self.support)
+        return ensemble(weights, biases, len(self.cost_scale), self.cost_scale.tolist(), self.support)
 
 
 def build_frontier(stages: Stages, kept: Kept | None, earlier: Sequence[Earlier] = ()) -> Generated:
@@ -61,7 +67,8 @@ def build_frontier(stages: Stages, kept: Kept | None, earlier: Sequence[Earlier]
     settings = stages.settings
     if settings.frontier.columns == 0:
         return Generated((), None, {})
-    guard = None if kept is None else Guard(kept.critic(stages), kept.pruning, kept.search)
+    guard = None if kept is None else Guard(kept.critic, kept.pruning, kept.search)
+    scale = stages.cost_scale if kept is None else kept.cost_scale
     # The training's own search and pruning, which need not be the task's.
     task = dataclasses.replace(stages.task, search=settings.search, pruning=settings.pruning)
     return generate(
@@ -69,12 +76,12 @@ def build_frontier(stages: Stages, kept: Kept | None, earlier: Sequence[Earlier]
         settings.frontier,
         settings.seed,
         guard,
-        stages.cost_scale,
+        scale,
         stages,
         fit_values,
         stages.device,
         stages.executor,
-        brought_along(earlier, None if kept is None else kept.origin, stages.cost_scale),
+        brought_along(earlier, None if kept is None else kept.origin, scale, settings.frontier.columns // 2),
     )
 
 
@@ -85,6 +92,8 @@ def assemble(
     record: dict[str, Any] | None,
     frontier: Generated,
     rounds: int,
+    *,
+    pays: bool,
 ) -> Bundle:
     """The critic that is kept, if one is, with the record of what it did, and the frontier, with all they need."""
     model, settings, history = stages.model, stages.settings, stages.run.history
@@ -97,6 +106,8 @@ def assemble(
         + sum(row.get("simulations", 0) for row in history),
         "transitions": sum(map(len, gathering.transitions)),
     }
+    if not pays:
+        figures["critic"] = DOES_NOT_PAY
     if kept is not None and record is not None:
         figures |= {name: record[name] for name in ("reward_mean", "reward_se", "cost_means", "violations")}
         figures |= {"chosen_round": record["round"]} if kept.origin is None else {"from": kept.origin.name}
@@ -113,7 +124,7 @@ def assemble(
         budget=stages.task.budget,
         training=figures,
         library=__version__,
-        cost_scale=tuple(stages.cost_scale.tolist()),
+        cost_scale=tuple((stages.cost_scale if kept is None else kept.cost_scale).tolist()),
         columns=frontier.columns,
         values=frontier.values,
         policies=frontier.policies,

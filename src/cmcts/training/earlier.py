@@ -1,18 +1,17 @@
 """What somebody has already, `cmcts train --from`: earlier critics, their columns, and exact policies.
 
-They are candidates like any other. A critic plays the episodes that this training's critics are compared on, with the
-pruning and search that it came with; the settings of columns, and exact policies, are measured for the new frontier.
-Nothing that was measured before is believed: the budget, the world or the code may be others now.
+They are candidates like any other. A critic plays the episodes that this training's choice is confirmed on, with the
+pruning, the search and the scale of costs that it came with; the settings of columns, and exact policies, are measured
+for the new frontier. Nothing that was measured before is believed: the budget, the world or the code may be others now.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +19,13 @@ from numpy.typing import NDArray
 from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import BUNDLE_FILE, MAX_BUNDLE_BYTES, Bundle
 from cmcts.critic.columns import ColumnSettings
+from cmcts.critic.policies import DIGITS, Table
 from cmcts.errors import InvalidInput
-from cmcts.exact.finite import enumerate_states
 from cmcts.exact.policy import TabularPolicy
 from cmcts.files import read_plain
-from cmcts.frontier.exact_column import column_of
+from cmcts.frontier.exact_column import column_of, expect_policy_of
 from cmcts.frontier.generation import Brought
-from cmcts.search.pruning import PruningSettings
 from cmcts.tasks.task import Task
-
-DIGITS = 20  # of a digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +48,9 @@ def load_earlier(reference: str | Path, task: Task) -> Earlier:
     bundle = bundles.load(path)
     try:
         bundle.critic_for(task.model)
+        for digest in {column.settings.policy for column in bundle.columns} - {""}:
+            table = bundle.policies[digest]
+            expect_policy_of(TabularPolicy.from_arrays(table, task.model, solved_elsewhere=True), task)
     except InvalidInput as error:
         raise InvalidInput(f"expected a bundle of {task.name}, got {reference}, of {bundle.task}: {error}") from None
     mine, theirs = ((s.discount, *s.discounts_for(task.model)) for s in (task.search, bundle.search))
@@ -62,54 +61,53 @@ def load_earlier(reference: str | Path, task: Task) -> Earlier:
 
 
 def _policy(path: Path, task: Task) -> TabularPolicy:
-    """The policy in a file, of one of the task's models, that knows every state of the training world."""
-    world = task.training_model
-    if world is None or world.outcomes is None or world.starts is None:
-        raise InvalidInput(f"expected a training world of {task.name} whose states can be listed, got another: {path}")
-    policy, refusal = None, InvalidInput("")
-    for model in (world, task.model, task.real_model):
-        if model is not None and policy is None:
+    """The policy in a file, of whichever of the task's models it was solved for."""
+    refusals = []
+    for model in (task.training_model, task.model, task.real_model):
+        if model is not None:
             try:
                 policy = TabularPolicy.load(path, model)
             except InvalidInput as error:
-                refusal = refusal if refusal.args[0] else error
-    if policy is None:
-        raise refusal
-    listed = enumerate_states(world, task.discount, cost_discounts=task.cost_discounts)
-    if unknown := [state for state in listed.states if not policy.knows(state)]:
-        raise InvalidInput(
-            f"expected a policy that knows all {listed.state_count} states of the training world, got one that lacks "
-            f"{len(unknown)} of them: {path}"
-        )
-    return policy
+                refusals.append(error)
+                continue
+            try:
+                expect_policy_of(policy, task)
+            except InvalidInput as error:
+                raise InvalidInput(f"cannot use the policy {path}: {error}") from None
+            return policy
+    raise refusals[0]
 
 
-def rescaled(
-    pruning: PruningSettings, before: Sequence[float], now: NDArray[np.float64] | Sequence[float]
-) -> PruningSettings:
-    """Pruning as it was meant on one scale of costs, said on another; of several costs, as the strictest needs it."""
-    ratio = float((np.asarray(before) / np.asarray(now)).min())
-    return dataclasses.replace(pruning, tolerance=ratio * pruning.tolerance, sigma_max=ratio * pruning.sigma_max)
-
-
-def brought_along(earlier: Sequence[Earlier], guard: Earlier | None, cost_scale: NDArray[np.float64]) -> Brought:
-    """The columns and policies of all of them, for a frontier that is guarded by the critic of `guard`, if any.
+def brought_along(
+    earlier: Sequence[Earlier], guard: Earlier | None, cost_scale: NDArray[np.float64], most: int
+) -> Brought:
+    """Columns and policies of all of them, for a frontier that is guarded by the critic of `guard`, if any.
 
     Without those guarded by a critic that is not kept, or that read leaf values: these are not the new frontier's.
+    Exact policies come first, and `most` columns at most.
     """
+    tables: dict[str, Table] = {}
+    policies: list[ColumnSettings] = []
     columns: list[ColumnSettings] = []
-    policies: dict[str, Mapping[str, NDArray[Any]]] = {}
     for one in earlier:
         if one.policy is not None:
-            policies[one.policy.digest] = one.policy.to_arrays()
-            columns.append(column_of(one.policy))
-        if one.bundle is not None:
-            policies.update(one.bundle.policies)
-            scale = one.bundle.cost_scale
-            for column in (column.settings for column in one.bundle.columns):
-                if column.values or (column.guard == "critic" and one is not guard):
-                    continue
-                if column.pruning is not None:
-                    column = dataclasses.replace(column, pruning=rescaled(column.pruning, scale, cost_scale))
-                columns.append(column)
-    return Brought(tuple(dict.fromkeys(columns)), policies)
+            tables[one.policy.digest] = one.policy.to_arrays()
+            policies.append(column_of(one.policy))
+        if one.bundle is None:
+            continue
+        tables.update(one.bundle.policies)
+        for column in (column.settings for column in one.bundle.columns):
+            if column.policy:
+                policies.append(column)
+            elif not column.values and (column.guard != "critic" or one is guard):
+                columns.append(column if one is guard else _rescaled(column, one.bundle.cost_scale, cost_scale))
+    found = tuple(dict.fromkeys([*policies, *columns]))[:most]
+    return Brought(found, {column.policy: tables[column.policy] for column in found if column.policy})
+
+
+def _rescaled(column: ColumnSettings, before: Sequence[float], now: NDArray[np.float64]) -> ColumnSettings:
+    """A column that prunes by immediate costs, as said on another scale of costs: it tolerates no more than it did."""
+    if column.pruning is None:
+        return column
+    tolerance = column.pruning.tolerance * float((np.asarray(before) / now).min())
+    return dataclasses.replace(column, pruning=dataclasses.replace(column.pruning, tolerance=tolerance))

@@ -16,8 +16,12 @@ from statistics import fmean
 from time import perf_counter
 from typing import Any, Literal
 
-from cmcts.evaluation.walks import rollout_policy, walk
+import numpy as np
+
+from cmcts.evaluation.episodes import world_seed
+from cmcts.evaluation.walks import LONGEST, rollout_policy
 from cmcts.frontier.measuring import CHOOSING_STEPS, CONFIRMING_STEPS
+from cmcts.model.from_env import single_environments
 from cmcts.model.interface import Model
 from cmcts.planning.planners import PenalizedMCTS
 from cmcts.tasks.task import Task
@@ -30,7 +34,7 @@ Part = Literal["data", "round", "choice", "columns", "confirmation"]
 PARTS: tuple[Part, ...] = ("data", "round", "choice", "columns", "confirmation")  # of a training, in order
 ROUND = ("gather", "explore", "fit", "evaluate")  # what a round is made of, in order
 
-STEPS, SECONDS = 200, 0.1  # of a first look: how far it walks, and how long it searches
+STEPS, SECONDS_OF_STEPS, SECONDS = 200, 1.0, 0.1  # of a first look: how far it walks at most, how long it searches
 GRADIENT_STEP = 1.5e-3  # seconds of one, until a fit has said better
 GUARDED = 2.0  # a search that asks a critic takes so many times as long, until one has said better
 RECENT = 12  # stages, of which all but the longest are believed: that one may have waited for a compiler
@@ -64,11 +68,24 @@ def search_speed(model: Model, task: Task | None, seed: int, seconds: float) -> 
 
 def pace_of_walks(task: Task, seed: int) -> tuple[float, float]:
     """Seconds a step of the training world, and steps an episode, where nobody plans."""
-    policy = rollout_policy(task.model, seed)
-    walk(task.model, task.training_world, seed, 1, policy)  # the first steps may wait for a compiler
-    began = perf_counter()
-    walks = walk(task.model, task.training_world, seed, STEPS, policy)
-    return (perf_counter() - began) / len(walks), len(walks) / int(walks.last.sum())
+    policy, dice = rollout_policy(task.model, seed), np.random.default_rng(seed)
+    world = single_environments(task.training_world())[0]
+    steps = ended = 0
+    over, left = True, SECONDS_OF_STEPS
+    while steps < STEPS and left > 0:
+        if over:
+            state = np.asarray(world.reset(seed=world_seed(seed, ended))[0], np.float64)
+        legal = task.model.legal(state)
+        action = int(dice.choice(legal)) if policy is None else policy(state)
+        began = perf_counter()
+        state, _, terminated, truncated, _ = world.step(action if action in legal else int(legal[0]))
+        if steps > 0:  # the first may wait for a compiler
+            left -= perf_counter() - began
+        state, over = np.asarray(state, np.float64), bool(terminated or truncated)
+        steps, ended = steps + 1, ended + over
+    world.close()
+    timed = max(steps - 1, 1)
+    return (SECONDS_OF_STEPS - left) / timed, steps / ended if ended else max(steps, LONGEST)
 
 
 @dataclass(frozen=True)
@@ -82,7 +99,9 @@ class Kind:
     units: float  # of work in each
 
 
-def likely_kinds(task: Task, settings: TrainingSettings, episode_steps: float, *, watched: bool) -> list[Kind]:
+def likely_kinds(
+    task: Task, settings: TrainingSettings, episode_steps: float, *, watched: bool, earlier: int = 0
+) -> list[Kind]:
     """All kinds of stages, in order, as they are likely where episodes take so many steps."""
 
     def steps_of(episodes: int, most: float) -> float:
@@ -115,7 +134,8 @@ def likely_kinds(task: Task, settings: TrainingSettings, episode_steps: float, *
         Kind("fit", "round", "fit", 1.0, settings.critic.steps),
         Kind("evaluate", "round", "search", min(2.0, len(settings.tolerances)), evaluating(judged) * GUARDED),
         Kind("confirm", "choice", "search", 1.0, evaluating(2 * judged) * GUARDED),
-        Kind("untrained", "choice", "search", float(settings.untrained), evaluating(judged)),
+        Kind("earlier", "choice", "search", float(earlier), evaluating(2 * judged) * GUARDED),
+        Kind("untrained", "choice", "search", float(settings.untrained), evaluating(2 * judged)),
         Kind("screen", "columns", "search", columns, frontier.screening_episodes * episode_steps * simulations),
         Kind("choose", "columns", "search", CHOSEN * columns, steps_of(choosing, CHOOSING_STEPS) * simulations),
         Kind("learn", "columns", "fit", VALUE_FITS * float(values), frontier.value_steps),
@@ -133,7 +153,8 @@ class Forecast:
     """The seconds that a training still takes; it hears of its stages as a `Reporter` does.
 
     `workers` search side by side: cores, or the slots of a cluster. `watched` if it walks with a policy that is to be
-    watched. Stages of an earlier life of the run are told by `history`; they are not told again.
+    watched; `earlier` critics are compared with its own. Stages of an earlier life of the run are told by `history`;
+    they are not told again.
     """
 
     def __init__(
@@ -144,9 +165,10 @@ class Forecast:
         workers: int,
         *,
         watched: bool = False,
+        earlier: int = 0,
         history: Iterable[dict[str, Any]] = (),
     ) -> None:
-        self._task, self._settings, self._watched = task, settings, watched
+        self._task, self._settings, self._watched, self._earlier = task, settings, watched, earlier
         self._episode_steps = look.episode_steps
         decision = settings.iterations / look.simulations / workers + look.step_seconds
         self._paces: dict[Work, list[float]] = {"walk": [], "search": [], "fit": []}  # seconds a unit
@@ -216,7 +238,8 @@ class Forecast:
         return sum(k.stages * self._seconds_of(k) for k in self._kinds() if k.part == "round" and k.name != "explore")
 
     def _kinds(self) -> list[Kind]:
-        return likely_kinds(self._task, self._settings, self._episode_steps, watched=self._watched)
+        task, settings, steps = self._task, self._settings, self._episode_steps
+        return likely_kinds(task, settings, steps, watched=self._watched, earlier=self._earlier)
 
     def _reach(self, name: str, round_: int) -> None:
         """The training has come as far as this kind of stage."""

@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
 from cmcts.evaluation.blocks import episodes_on
@@ -16,7 +17,7 @@ from cmcts.planning.planners import CMCTS
 from cmcts.search.pruning import ROUNDING, Accounting, PruningSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.training.critics import Critics
-from cmcts.training.selection import best_feasible, hopeless, is_feasible
+from cmcts.training.selection import best_feasible, earns_more, hopeless, is_feasible
 from cmcts.training.settings import TrainingSettings
 from cmcts.training.stages import CONFIRM, EVALUATE, Stages
 
@@ -63,24 +64,38 @@ class Judging:
         seed = self._stages.seed(CONFIRM, attempt)
         return self._stages.stage(
             f"confirm {attempt}",
-            lambda: self._play("confirm", round_, self._critics.critic(round_), pruning, seed, []),
+            lambda: self._play("confirm", round_, self._critics.critic(round_), pruning, seed, [], attempt=attempt),
         )
 
-    def evaluate_untrained(self) -> dict[str, Any]:
-        """What prunes by immediate costs alone, on the episodes that the critics were compared on."""
+    def untrained(self, attempt: int) -> dict[str, Any]:
+        """What prunes by immediate costs alone, on the episodes of a confirmation."""
         stages = self._stages
-        pruning, seed = pruning_of(None, stages.settings), stages.seed(EVALUATE)
+        pruning, seed = pruning_of(None, stages.settings), stages.seed(CONFIRM, attempt)
         critic = immediate_costs_only(stages.model, tuple(stages.cost_scale.tolist()))
         return stages.stage("untrained", lambda: self._play("untrained", 0, critic, pruning, seed, []))
 
-    def evaluate_earlier(
-        self, number: int, critic: SafetyCritic, pruning: PruningSettings, search: SearchSettings
+    def earlier(
+        self, number: int, critic: SafetyCritic, pruning: PruningSettings, search: SearchSettings, attempt: int
     ) -> dict[str, Any]:
-        """What an earlier training's critic does with its own pruning and search, on the same episodes."""
-        seed = self._stages.seed(EVALUATE)
+        """What an earlier training's critic does with its own pruning and search, on the episodes of a confirmation."""
+        seed = self._stages.seed(CONFIRM, attempt)
         return self._stages.stage(
-            f"earlier {number}", lambda: self._play("earlier", number, critic, pruning, seed, [], search)
+            f"earlier {number}",
+            lambda: self._play("earlier", 0, critic, pruning, seed, [], search=search, number=number),
         )
+
+    def beats(self, other: dict[str, Any], best: dict[str, Any] | None) -> bool:
+        """Whether a candidate keeps the budget, and earns more than the best so far in the same worlds.
+
+        So does anything that keeps the budget, if nothing else has.
+        """
+        if not other["feasible"] or best is None:
+            return bool(other["feasible"])
+        return earns_more(self._rewards(other), self._rewards(best))
+
+    def _rewards(self, record: dict[str, Any]) -> NDArray[np.float64]:
+        """[N] what each episode of a confirmation earned, or of what is compared with it."""
+        return np.asarray(self._stages.load(record["kept"])["rewards"])
 
     def _play(
         self,
@@ -90,14 +105,16 @@ class Judging:
         pruning: PruningSettings,
         seed: int,
         earlier: list[dict[str, Any]],
+        *,
         search: SearchSettings | None = None,
+        **numbers: int,
     ) -> dict[str, Any]:
         stages, settings, best = self._stages, self._stages.settings, best_feasible(earlier)
         planner = CMCTS(stages.model, critic, search or settings.search, pruning)
         stages.begin(phase, settings.evaluation_episodes, round=round_, tolerance=pruning.tolerance)
         parts: list[Episodes] = []
         fingerprint, twin, cut_short = "", None, False
-        most_steps = settings.evaluation_steps * (CONFIRMING if phase == "confirm" else 1)
+        most_steps = settings.evaluation_steps * (1 if phase == "evaluate" else CONFIRMING)
         while (done := sum(map(len, parts))) < settings.evaluation_episodes:
             steps = sum(int(part.steps.sum()) for part in parts)
             if done >= FEWEST and steps >= most_steps:
@@ -127,6 +144,10 @@ class Judging:
                 break
         episodes = Episodes.concatenate(parts)
         summary = episodes.summary().to_dict()
+        kept_in = {}
+        if phase != "evaluate":
+            kept_in["kept"] = "evaluations/" + "-".join([phase, *map(str, numbers.values())]) + ".safetensors"
+            stages.save(kept_in["kept"], {"rewards": episodes.rewards, "costs": episodes.costs})
         kept = ("reward_mean", "reward_se", "cost_mean", "cost_se", "cost_means", "violations", "nothing_safe_rate")
         return {
             "phase": phase,
@@ -138,6 +159,8 @@ class Judging:
             "episodes": len(episodes),
             "steps": int(episodes.steps.sum()),
             "fingerprint": fingerprint,
+            **numbers,
+            **kept_in,
             **({} if twin is None else {"same_as": twin["tolerance"]}),
         }
 

@@ -10,7 +10,7 @@
         evaluate C-MCTS with that critic and lambda = 0 in the training world, at a few pruning tolerances (judging.py)
     until the best feasible critic has not improved for `patience` rounds, or none comes nearer to being feasible
     confirm      the best feasible critic on episodes that took no part in the choice (selection.py)
-    compare      it with earlier critics (earlier.py) and with none, on the worlds it was chosen on; keep the best
+    compare      it with earlier critics (earlier.py), and with none, on these episodes; keep the best
     frontier     policies at several prices, guarded by that critic and not, with rollouts and with learned leaf values
                  (values.py), to be mixed for any budget (cmcts.frontier); all of it is the bundle (bundling.py)
 
@@ -45,7 +45,7 @@ from cmcts.training.gathering import Gathering
 from cmcts.training.judging import Judging
 from cmcts.training.reporting import Reporter, Silence
 from cmcts.training.run_folder import RunFolder
-from cmcts.training.selection import beaten, best_feasible, confirmed, evaluation_of, least_excess
+from cmcts.training.selection import best_feasible, confirmed, least_excess
 from cmcts.training.settings import TrainingSettings
 from cmcts.training.stages import Stages
 from cmcts.training.timidity import Timidity, explain_timidity
@@ -124,24 +124,23 @@ def _train(stages: Stages, watch: Propose | None, earlier: Sequence[Earlier]) ->
         if stale >= settings.patience:
             break
     record = own = confirmed(evaluations, judging.confirm, settings.confirmations)
-    kept = None if record is None else Kept.trained(stages, critics, record)
-    best = None if record is None else evaluation_of(record, evaluations)
+    kept = None if own is None else Kept.trained(stages, critics, own)
+    worlds = 0 if own is None else own["attempt"]  # that all others play as well
     for number, one in enumerate(earlier):
-        if (candidate := Kept.of_earlier(stages, one)) is not None:
-            critic = candidate.critic(stages)
-            played = judging.evaluate_earlier(number, critic, candidate.pruning, candidate.search)
-            if beaten(best, played):
-                kept, best, record = candidate, played, played
-    untrained = judging.evaluate_untrained() if settings.untrained else None
-    pays = not beaten(best, untrained)
+        if (other := Kept.of_earlier(one)) is not None:
+            played = judging.earlier(number, other.critic, other.pruning, other.search, worlds)
+            if judging.beats(played, record):
+                kept, record = other, played
+    untrained = judging.untrained(worlds) if settings.untrained else None
+    pays = untrained is None or not judging.beats(untrained, record)
     kept = kept if pays else None
     frontier = build_frontier(stages, kept, earlier)
     looked_feasible = best_feasible(evaluations) is not None
     if kept is None and pays and not frontier.columns:
         return Outcome(None, None, rounds, looked_feasible, untrained)
-    bundle = assemble(stages, gathering, kept, record, frontier, rounds)
+    bundle = assemble(stages, gathering, kept, record, frontier, rounds, pays=pays)
     bundles.save(bundle, stages.run.path)
     origin = None if kept is None or kept.origin is None else kept.origin.name
-    judged = own is not None or (not pays and evaluations)
+    judged = origin is None and (own is not None or not pays) and evaluations
     timidity = explain_timidity(stages, gathering, critics, evaluations, own) if judged else None
     return Outcome(bundle, record, rounds, looked_feasible, untrained, pays, origin, timidity)

@@ -3,7 +3,7 @@
 The best of many evaluations owes some of its place to luck. Rounds, tolerances and accountings are judged on the same
 episodes, and with 24 candidates that all spend 10 % too much, one of them looks feasible more often than not. So the
 choice is confirmed on episodes that took no part in it, and only their figures are reported. Whether something else is
-better than the critic so chosen is asked on the worlds that both have played.
+better than the critic so chosen is asked on these very episodes, world by world.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from cmcts.evaluation.episodes import Episodes
 from cmcts.evaluation.statistics import standard_error
 from cmcts.search.pruning import ROUNDING
+
+SURE = 2.0  # standard errors of a mean difference
 
 
 def best_feasible(evaluations: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -55,23 +57,11 @@ def confirmed(
     return None
 
 
-def evaluation_of(record: dict[str, Any], evaluations: list[dict[str, Any]]) -> dict[str, Any]:
-    """The evaluation that a confirmation belongs to: on the worlds that all candidates were compared on."""
-    same = ("round", "tolerance", "accounting")
-    return next(row for row in evaluations if all(row[name] == record[name] for name in same))
-
-
-def beaten(best: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
-    """Whether the other candidate keeps the budget, and earns more than the best critic by more than the noise.
-
-    Both must have played the same worlds: luck in these differs by more than candidates do.
-    """
-    if other is None or not other["feasible"]:
-        return False
-    if best is None:
-        return True
-    noise = float(np.hypot(other["reward_se"], best["reward_se"]))
-    return bool(other["reward_mean"] > best["reward_mean"] + noise)
+def earns_more(others: NDArray[np.float64], rewards: NDArray[np.float64]) -> bool:
+    """Whether other rewards [N] are higher than these [N'] in the worlds that both have, and hardly by chance."""
+    shared = min(len(others), len(rewards))
+    gains = others[:shared] - rewards[:shared]
+    return bool(gains.mean() > SURE * standard_error(gains))
 
 
 def least_excess(

@@ -125,9 +125,10 @@ def explain_timidity(
 ) -> Timidity | None:
     """What is to be said of the best critic's timidity: the confirmed one's, or else of whichever was judged best."""
     judged = best or best_feasible(list(evaluations)) or min(evaluations, key=lambda row: row["cost_means"])
-    critic, discounts = critics.critic(judged["round"]), stages.task.cost_discounts
+    task = replace(stages.task, search=stages.settings.search)  # the training's own discounts
+    critic, discounts = critics.critic(judged["round"]), task.cost_discounts
     moments = gathered_moments(gathering, stages.budget, discounts, np.random.default_rng(stages.seed(TIMIDITY)))
-    listed = listed_world(stages.task)
+    listed = listed_world(task)
     moves = seen_moves(moments, gathering, critic, discounts) if listed is None else known_moves(moments, listed)
     return timidity(critic, pruning_of(judged, stages.settings), moments, list(moves))
 
