@@ -151,6 +151,7 @@ def settings(**changes):
         "iterations": 16,
         "steps_per_multiplier": 100,
         "walk_steps": 200,
+        "search": SEARCH,
         "max_rounds": 1,
         "evaluation_episodes": 200,
         "evaluation_steps": 400,
