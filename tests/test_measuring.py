@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -97,6 +98,29 @@ def test_a_planner_is_judged_by_few_plans_as_by_many_and_knows_how_well():
         wrong.append((few.means - reference) / few.errors)
     rms = np.sqrt(np.mean(np.square(wrong), axis=0))
     assert (rms > 0.5).all() and (rms < 1.7).all()
+
+
+def test_few_plans_a_state_judge_a_policy_as_it_is():
+    """One that does the dearer thing in every tenth case is not judged to do so less often."""
+    task = cmcts.make("queue")
+    world = measuring.listed_world(task)
+    legal, costs = world.table(np.ones(world.pair_count)), world.table(world.costs[:, 0])
+    thrifty = np.argmin(np.where(legal > 0, costs, np.inf), axis=1)
+    chances = 0.1 * legal / legal.sum(axis=1, keepdims=True)
+    chances[np.arange(len(legal)), thrifty] += 0.9
+    numbers = {state.tobytes(): number for number, state in enumerate(world.states)}
+
+    class Coins(PenalizedMCTS):
+        def plan_batch(self, states, budgets, *, rngs, **_):
+            points = np.array([np.random.default_rng(seed).random() for seed in rngs])
+            upto = np.cumsum(chances[[numbers[state.tobytes()] for state in states]], axis=1)
+            return [SimpleNamespace(action=int(action)) for action in (points[:, None] > upto).sum(axis=1)]
+
+    planner, units = Coins(task.model, 1.0, task.search), np.array([0.0, 0.5])
+    found = [judged(planner, world, precision=0.0, units=units, plans=4200, seed=seed) for seed in range(4)]
+    truth = evaluate(world, world.pairs(chances)).costs[0]
+    off = np.mean([result.means[1] for result in found]) - truth
+    assert abs(off) < np.mean([result.errors[1] for result in found])
 
 
 def test_plans_are_made_until_enough_is_known_and_the_same_ones_by_whoever_makes_them():

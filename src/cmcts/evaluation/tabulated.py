@@ -7,7 +7,10 @@ known: K(s) plans in a state of d(s) visits, whose actions differ in what they l
     sum_s d(s)^2 Var_a Q(s, a) / K(s)
 
 of variance, for the gradient of a policy's value with respect to its probabilities in s is d(s) Q(s, .). So `judged`
-plans where d(s) sd_a Q(s, a) is large: most states are visited rarely, or decided alike by every plan.
+plans where d(s) sd_a Q(s, a) is large, over all legal actions nearly alike: most states are visited rarely, or nothing
+matters in them. Whether the plans so far agree must have no say. Were there no more of them where they do, what is done
+now and then would most often not be seen, and never made good: a policy that does the dearer thing in every tenth case
+was judged to spend 40 % less than it does, by four plans a state.
 
 All that takes a planner whose decisions depend on the state alone; one that prunes by what is left of the budget, or
 carries multipliers from step to step, is another policy after every history. Of a budget of 0 nothing is ever left:
@@ -34,6 +37,7 @@ from cmcts.random import stage_seed
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+UNSEEN = 20.0  # plans a state, shared by its actions, that are added to those made where more are shared out
 FEWEST = 2  # plans in every state, before it shows where more are wanted
 BATCH = 500  # plans at once, of those that are wanted
 
@@ -158,18 +162,23 @@ class _Tally:
         return Judged(self.policy, values, np.sqrt(variance), int(plans.sum()))
 
     def importance(self, so_far: Judged, units: Floats) -> Floats:
-        """[S] what one plan leaves in doubt, as a share of what is doubted."""
-        shares = self._doubts(so_far.values) / np.maximum(np.maximum(np.abs(so_far.means), units), 1e-12)
+        """[S] what one plan leaves in doubt, as a share of what is doubted.
+
+        It hardly depends on whether the plans so far agree: were there no more where they do, an action that is taken
+        now and then would most often never be seen, and the policy be judged as one that takes it less.
+        """
+        shares = self._doubts(so_far.values, UNSEEN) / np.maximum(np.maximum(np.abs(so_far.means), units), 1e-12)
         return np.asarray(np.sqrt((shares**2).sum(axis=1)))
 
-    def _doubts(self, values: Values) -> Floats:
+    def _doubts(self, values: Values, unseen: float | None = None) -> Floats:
         """[S, 1 + M] d(s) sd_a Q(s, a) of reward and costs, reckoning with actions that no plan has taken yet.
 
         Few plans may agree by chance. By Good and Turing, what was never seen is about as probable as what was seen
         once: so many plans a state, on average, are added to those that were made, shared by all its actions.
         """
         legal = self.cmdp.table(np.ones(self.cmdp.pair_count))
-        unseen = min(1.0, (1.0 + (self.counts == 1).sum()) / len(self.counts))
+        if unseen is None:
+            unseen = min(1.0, (1.0 + (self.counts == 1).sum()) / len(self.counts))
         counts = self.counts + unseen * legal / legal.sum(axis=1, keepdims=True)
         chances = self.cmdp.pairs(counts / counts.sum(axis=1, keepdims=True))
         return np.asarray(visits(self.cmdp, self.policy) * np.sqrt(_spread(self.cmdp, chances, values)))
