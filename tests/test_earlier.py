@@ -100,7 +100,7 @@ def test_an_exact_policy_is_a_column_that_is_known_without_error(policy, tmp_pat
 
 def test_a_column_that_is_a_policy_has_no_other_settings(policy):
     column = column_of(policy)
-    assert column.name == f"exact policy of cost {TASK.budget[0]:.4g}" and not column.searches_at_price
+    assert column.name == f"exact policy at {TASK.budget[0]:.4g}" and not column.searches_at_price
     for change in ({"prices": (1.0,)}, {"guard": "critic"}, {"values": True}, {"budget": ()}):
         with pytest.raises(InvalidInput):
             dataclasses.replace(column, **change)

@@ -139,7 +139,8 @@ class Train:
         progress = TrainingEvents() if self.json else TrainingProgress(task, settings, executor)
         with progress.bar:
             try:
-                progress.foresee(self._forecast(task, settings, folder, executor, len(earlier)))
+                critics = sum(one.bundle is not None and one.bundle.layers is not None for one in earlier)
+                progress.foresee(self._forecast(task, settings, folder, executor, critics))
                 outcome = train(
                     task,
                     settings,

@@ -47,7 +47,7 @@ class ColumnSettings:
     values: bool = False
     """Leaves are judged by the bundle's leaf values before rollouts."""
     policy: str = ""
-    """Digest of the bundle's exact policy that is played instead of any search; `budget` is then what it costs."""
+    """Digest of the bundle's exact policy that is played instead of any search; `budget` is what it was solved for."""
 
     def __post_init__(self) -> None:
         expect(len(self.prices) >= 1, "a price for every constraint", self.prices)
@@ -71,7 +71,7 @@ class ColumnSettings:
     def name(self) -> str:
         """What it is, in words: "lambda 2.5, 1024 simulations with values", "critic at 1 with values, lambda 2.5"."""
         if self.policy:
-            return f"exact policy of cost {_numbers(self.budget)}"
+            return f"exact policy at {_numbers(self.budget)}"
         price = f"lambda {_numbers(self.prices)}"
         if self.guard == "none":
             width = None if self.search.exploration is not None else self.search.relative_exploration
