@@ -334,24 +334,26 @@ class NaiveSearch:
             scale *= self.rules.discount
         return total, spent
 
-    def rollout_action(self, state, leaf_depth, path_costs, scales, spent):
+    def rollout_action(self, state, leaf_depth, path_costs, scales, spent, budget=None):
+        """With a budget of its own it is thrifty, whatever the rules say."""
+        thrifty, budget = self.rules.thrifty_rollout or budget is not None, self.budget if budget is None else budget
         mean, sigma = self.predict(state) if self.rules.guarded_rollout else (None, None)
 
         def overrun(action):
-            if not self.rules.thrifty_rollout:
+            if not thrifty:
                 return -math.inf
             expected = self.expected_costs(state, action)
             if self.rules.guarded_rollout:
                 expected = [self.lowered(mean[action][m], sigma[action][m], expected[m], m) for m in self.constraints]
             before = self.powers(leaf_depth)
             totals = (path_costs[m] + before[m] * (spent[m] + scales[m] * expected[m]) for m in self.constraints)
-            limits = zip(totals, self.budget, self.critic.cost_scale, strict=True)
+            limits = zip(totals, budget, self.critic.cost_scale, strict=True)
             doubts = (
                 sigma[action][m] / self.critic.cost_scale[m]
                 for m in self.constraints
                 if self.rules.guarded_rollout and self.unknown(sigma[action][m], m)
             )
-            return max((total - budget) / unit for total, budget, unit in [*limits, *((d, 0.0, 1.0) for d in doubts)])
+            return max((total - limit) / unit for total, limit, unit in [*limits, *((d, 0.0, 1.0) for d in doubts)])
 
         best, least = None, math.inf
         if self.rules.own_rollout:

@@ -73,14 +73,15 @@ def in_order_of_slope(outcomes):
 class NaiveThresholdSearch(NaiveSearch):
     """One search, with curves in place of penalised values."""
 
-    def __init__(self, model, critic, rules, cost_discounts, state, budget, rng, tries, max_nodes, vertices):
+    def __init__(self, model, critic, rules, cost_discounts, state, budget, rng, caution, max_nodes, vertices):
         super().__init__(model, critic, rules, cost_discounts, state, budget, [0.0], rng, max_nodes)
-        self.tries, self.vertices = tries, vertices
+        self.caution, self.vertices = caution, vertices
         self.cost_scale = critic.cost_scale[0]
         self.begin_curves(self.root)
 
     def begin_curves(self, node):
-        node.curve, node.costs_seen = [], []
+        node.curve, node.costs_seen, node.frugal_costs = [], [], []
+        node.rollouts = []  # the curve that its own rollouts made
         node.steps = []  # (reward, cost) of the steps that led here
         node.action_curves = {}  # by number, of the actions that have an outcome in the tree
 
@@ -90,17 +91,49 @@ class NaiveThresholdSearch(NaiveSearch):
             leaf.visits += 1
             if not terminal and depth < self.rules.horizon:
                 self.expand(leaf)
+                if self.rules.guarded_rollout:
+                    leaf.floors = self.floors(leaf)
         value, cost = 0.0, 0.0
-        if not terminal:
-            for _ in range(self.rules.rollouts):
-                total, spent = self.rollout(state, depth, path_costs)
-                value += total / self.rules.rollouts
-                cost += spent[0] / self.rules.rollouts
+        frugal_value, frugal_cost = 0.0, 0.0
+        for _ in range(0 if terminal else self.rules.rollouts):
+            total, spent = self.rollout(state, depth, path_costs)
+            value += total / self.rules.rollouts
+            cost += spent[0] / self.rules.rollouts
+            if leaf is not None:
+                total, spent = self.frugal_rollout(state, depth, path_costs)
+                frugal_value += total / self.rules.rollouts
+                frugal_cost += spent / self.rules.rollouts
         if leaf is not None:
             leaf.returns.append(value)
             leaf.costs_seen.append(cost)
-            leaf.curve = [self.mean_point(leaf)]
-        self.climb(path, leaf, value, cost)
+            leaf.frugal_costs.append(frugal_cost)
+            made = Curve(self.vertices)
+            # Of equal costs the frugal one comes first.
+            for point in sorted([(frugal_cost, frugal_value, None), (cost, value, None)], key=lambda point: point[0]):
+                made.add(*point)
+            leaf.curve = leaf.rollouts = [(c, r) for c, r, _ in made.points]
+        self.climb(path, leaf, value, cost, frugal_cost)
+
+    def floors(self, node):
+        """What the critic expects of each action at the least."""
+        mean, sigma = self.predict(node.state)
+        immediate = {number: self.floor(node.state, number)[0] for number in node.actions}
+        return {n: self.lowered(mean[n][0], sigma[n][0], floor, 0) for n, floor in immediate.items()}
+
+    def frugal_rollout(self, state, leaf_depth, path_costs):
+        """Reward and cost of always taking what costs least."""
+        total, scale, spent = 0.0, 1.0, 0.0
+        for time in range(self.rules.horizon - leaf_depth):
+            scales = self.powers(time)
+            action = self.rollout_action(state, leaf_depth, path_costs, scales, [spent], budget=path_costs)
+            expected = self.expected_costs(state, action) if self.rules.has_expected_costs else None
+            state, reward, terminal, costs = self.step(state, action)
+            spent += scales[0] * (expected or costs)[0]
+            total += scale * reward
+            if terminal:
+                break
+            scale *= self.rules.discount
+        return total, spent
 
     def descend(self):
         """Down to a node without actions, with a threshold; one step is `NaiveSearch.select`'s."""
@@ -171,12 +204,16 @@ class NaiveThresholdSearch(NaiveSearch):
         cost = reward = 0.0
         for weight, child in weighted:
             step_reward, step_cost = self.mean_step(child)
+            if self.rules.has_expected_costs:
+                step_cost = self.expected_costs(node.state, number)[0]
             cost += weight * (step_cost + gamma * child.curve[0][0])
             reward += weight * (step_reward + self.rules.discount * child.curve[0][1])
         missing = action.visits - sum(child.visits for child in action.outcomes)
         if missing:
             cost += missing / action.visits * action.cost_values[0]
             reward += missing / action.visits * action.reward_value
+        if self.rules.guarded_rollout:
+            cost = max(cost, node.floors[number])
         return weighted, cost, reward
 
     def thresholds(self, node, number, limit):
@@ -197,13 +234,14 @@ class NaiveThresholdSearch(NaiveSearch):
                 spare -= price
         return {id(child): share + spare / gamma for (_, child), share in zip(weighted, shares, strict=True)}
 
-    def climb(self, path, child, value, cost):
+    def climb(self, path, child, value, cost, frugal_cost):
         for node, number, reward, paid in reversed(path):
             action = node.actions[number]
             node.visits += 1
             action.visits += 1
             value = reward + self.rules.discount * value
             cost = paid + self.cost_discounts[0] * cost
+            frugal_cost *= self.cost_discounts[0]
             action.reward_value += (value - action.reward_value) / action.visits
             action.cost_values[0] += (cost - action.cost_values[0]) / action.visits
             if child is not None:
@@ -212,12 +250,16 @@ class NaiveThresholdSearch(NaiveSearch):
                 node.action_curves[number] = self.action_curve(node, number)
             node.returns.append(value)
             node.costs_seen.append(cost)
-            often = {
-                n: curve for n, curve in sorted(node.action_curves.items()) if node.actions[n].visits >= self.tries
-            }
-            if node is self.root and not often:
-                often = dict(sorted(node.action_curves.items()))
-            points = hull(often, self.vertices)
+            node.frugal_costs.append(frugal_cost)
+            doubt = self.caution * math.sqrt(variance(node.returns))
+            dearer = self.caution * math.sqrt(variance(node.frugal_costs))
+            lowered = {None: [(c + dearer, r - doubt) for c, r in node.rollouts]}
+            if node is self.root or all(other.visits for other in node.actions.values()):
+                del lowered[None]
+            for n, curve in sorted(node.action_curves.items()):
+                width = math.sqrt(1.0 / node.actions[n].visits)
+                lowered[n] = [(c + dearer * width, r - doubt * width) for c, r in curve]
+            points = hull(lowered, self.vertices)
             node.curve = [(c, r) for c, r, _ in points] or [self.mean_point(node)]
             node.beginnings = [number for _, _, number in points]
             child = node
@@ -242,6 +284,16 @@ class NaiveThresholdSearch(NaiveSearch):
     def curve_summary(self):
         """Every node's curve and those of its actions, in order of age."""
         return [(node.curve, dict(sorted(node.action_curves.items()))) for node in self.nodes]
+
+
+def variance(values):
+    """The mean squared distance from the mean, updated value by value."""
+    mean = squares = 0.0
+    for count, value in enumerate(values, start=1):
+        gap = value - mean
+        mean += gap / count
+        squares += gap * (value - mean)
+    return squares / len(values)
 
 
 def running_mean(values):

@@ -123,7 +123,10 @@ def test_worlds_without_pictures_show_their_state():
         (["plan", TASK, "--seconds", "0"], "expected seconds > 0, got 0.0"),
         (["plan", TASK, "--seed", "-1"], "expected a seed: an integer >= 0"),
         (["plan", TASK, "--planner", "cc-mcp", "--penalty", "1"], "expected --penalty with planner penalized alone"),
-        (["plan", TASK, "--planner", "cc-mcp", "--critic", TASK], "expected --critic with planner cmcts alone"),
+        (
+            ["plan", TASK, "--planner", "cc-mcp", "--critic", TASK],
+            "expected --critic with planner frontier, cmcts or threshold-uct, got it with cc-mcp",
+        ),
         (
             ["plan", "rocksample-3-2-energy", "--planner", "threshold-uct"],
             "expected a model with one constraint for ThresholdUCT, whose curves have one cost, got 2: ",

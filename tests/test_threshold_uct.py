@@ -16,18 +16,20 @@ from cmcts import cli
 from cmcts.commands.planner_options import make_planner
 from cmcts.errors import InvalidInput, ModelError
 from cmcts.evaluation.episodes import run_episodes
+from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.exact.random_problems import random_problem
 from cmcts.exact.solver import solve
 from cmcts.model.worlds import ModelWorld
 from cmcts.planning.agent import Agent, act_together
 from cmcts.planning.threshold_uct import ThresholdUCT
 from cmcts.random import stream
+from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.search.threshold import curve_tree
 from cmcts.search.tree import ROOT
 from cmcts.tasks.registry import make
 from conftest import compiled_only
-from models import TableParams, random_table, table_model
+from models import TableParams, linear_critic, random_table, table_model
 from naive import tree_summary
 from naive_curves import NaiveThresholdSearch, curve_tree_summary
 from test_search import ENVIRONMENTS, SEARCHES, SHORT
@@ -36,10 +38,11 @@ START = [0.0, 0.0]
 UNCOMPILED = "run uncompiled: it is not worth a compilation"
 
 
-def searches(planner, state, budget, seed, capacity=10_000, vertices=32):
+def searches(planner, state, budget, seed, capacity=10_000, vertices=32, **rules):
     """A compiled and a naive search of the same problem with the same stream."""
     session, model = planner.session(), planner.model
-    session.curved = curve_tree(capacity, model.action_count, vertices)
+    session.rules = session.rules._replace(**rules)
+    session.curved = curve_tree(capacity, model.action_count, vertices, critic=session.rules.guarded_rollout)
     state = model.validate_state(state)
     session.begin(state, np.array([budget]), np.zeros(1), stream(seed), capacity)
     naive = NaiveThresholdSearch(
@@ -50,7 +53,7 @@ def searches(planner, state, budget, seed, capacity=10_000, vertices=32):
         state,
         [budget],
         stream(seed),
-        planner.tries,
+        planner.caution,
         capacity,
         vertices,
     )
@@ -84,7 +87,7 @@ def test_the_search_equals_the_naive_one(environment, search):
     model, states = ENVIRONMENTS[environment]()
     model.verdict.fault = UNCOMPILED
     for seed, state in enumerate(states):
-        planner = ThresholdUCT(model, SEARCHES[search], tries=1 + seed)
+        planner = ThresholdUCT(model, SEARCHES[search], caution=0.5 * seed)
         session = assert_search_is_naive(planner, state, 0.3, seed, iterations=60)
         assert session.tree.count[0] > 15
 
@@ -108,24 +111,30 @@ def test_the_search_equals_the_naive_one(environment, search):
         stratified=st.booleans(),
         widening_factor=st.sampled_from([0.0, 0.5, 1.0]),
     ),
-    tries=st.integers(1, 4),
+    caution=st.sampled_from([0.0, 1.0, 2.5]),
     cost_scale=st.sampled_from([(), (3.0,)]),
+    critic=st.sampled_from([None, 0.0, 0.2, 0.9]),
+    expected=st.booleans(),
     budget=st.sampled_from([0.0, 0.3, 1.0, 3.0]),
     capacity=st.sampled_from([2, 10, 10_000]),
     vertices=st.sampled_from([2, 4, 32]),
 )
 def test_the_search_of_random_models_equals_the_naive_one(
-    seed, actions, outcomes, search, tries, cost_scale, budget, capacity, vertices
+    seed, actions, outcomes, search, caution, cost_scale, critic, expected, budget, capacity, vertices
 ):
     model = table_model(random_table(seed, actions=actions, outcomes=outcomes))
-    planner = ThresholdUCT(model, search, tries=tries, cost_scale=cost_scale)
-    assert_search_is_naive(planner, START, budget, seed, 60, capacity=capacity, vertices=vertices)
+    if critic is not None:  # sure, fairly sure, or too unsure to be believed
+        mean = np.random.default_rng(seed).uniform(0.0, 1.0, (model.feature_count, actions, 1))
+        critic = linear_critic(model, mean, critic)
+    planner = ThresholdUCT(model, search, critic=critic, caution=caution, cost_scale=cost_scale)
+    sizes = {"capacity": capacity, "vertices": vertices}
+    assert_search_is_naive(planner, START, budget, seed, 60, has_expected_costs=expected, **sizes)
 
 
 def test_some_curves_of_these_searches_are_bounded():
     """Or the comparison with few vertices would show nothing."""
     model = table_model(random_table(3, actions=4, outcomes=4))
-    planner = ThresholdUCT(model, SearchSettings(horizon=8), tries=1)
+    planner = ThresholdUCT(model, SearchSettings(horizon=8), caution=0.0)
     sizes = {}
     for vertices in (4, 32):
         session = assert_search_is_naive(planner, START, 1.0, iterations=400, vertices=vertices)
@@ -207,18 +216,67 @@ def exact_curve(problem, costs):
 @compiled_only
 @pytest.mark.parametrize("seed", [1, 3])
 def test_the_root_curve_comes_close_to_the_exact_one(seed):
-    """At the budget, where simulations look; beside it, no curve may promise what nobody can have."""
+    """At the budget, where simulations look; a cautious curve promises nothing that nobody can have."""
     problem = random_problem(seed, "absorbing", states=4, actions=2)
-    planner = ThresholdUCT(as_table(problem), SearchSettings(discount=problem.discount))
-    budget = float(problem.budget[0])
-    curves = {n: planner.plan(START, budget, iterations=n).curve for n in (100, 100_000)}
-    curve = curves[100_000]
-    worth = problem.solution.reward - exact_curve(problem, [curve[0, 0] + 0.02])[0]
-    gaps = {n: abs(np.interp(budget, *points.T) - problem.solution.reward) for n, points in curves.items()}
-    assert gaps[100_000] < 0.1 * worth
-    assert gaps[100_000] < gaps[100]
-    costs = np.linspace(curve[0, 0] + 0.02, 1.2 * budget, 8)
-    assert (np.interp(costs, *curve.T) <= exact_curve(problem, costs) + 0.05 * worth).all()
+    model, search = as_table(problem), SearchSettings(discount=problem.discount)
+    budget, best = float(problem.budget[0]), problem.solution.reward
+
+    def curves(caution):
+        planner = ThresholdUCT(model, search, caution=caution)
+        return [planner.plan(START, budget, iterations=n).curve for n in (100, 10_000, 100_000)]
+
+    def promises(found):
+        return np.array([np.interp(budget, *curve.T) for curve in found])
+
+    with pytest.raises(InfeasibleBudget) as refused:
+        solve(problem.cmdp, 0.0)
+    least = float(refused.value.least[0])
+    worth = best - exact_curve(problem, [least])[0]
+    gaps = np.abs(promises(curves(0.0)) - best)
+    assert gaps[-1] < 0.1 * worth
+    assert gaps[-1] < gaps[0]
+    cautious = curves(1.0)
+    for curve in cautious:
+        assert curve[0, 0] > least
+        costs = np.linspace(curve[0, 0], max(1.2 * budget, curve[0, 0] + 0.1), 8)
+        assert (np.interp(costs, *curve.T) <= exact_curve(problem, costs) + 0.01 * worth).all()
+    assert (np.diff(promises(cautious)) > 0.1 * worth).all(), "the doubt goes away"
+
+
+@pytest.mark.parametrize("expected", [True, False])
+def test_a_leaf_has_a_frugal_rollout(expected):
+    """Whatever costs least at once, at what it is expected to cost: of one such step in a hundred, no sample tells."""
+    params = random_table(0, states=3, actions=2, outcomes=2)
+    params.next_states[:] = 1
+    params.cumulative[:] = [0.99, 1.0]
+    params.rewards[:], params.legal[:], params.terminal[:] = [[1.0, 1.0], [5.0, 5.0]], True, False
+    params.costs[:, 0, :, 0] = [0.0, 1.0]
+    params.costs[:, 1, :, 0] = 1.0
+    model = table_model(params)
+    session = ThresholdUCT(model, SearchSettings(discount=1.0, horizon=4, rollout="uniform")).session()
+    session.rules = session.rules._replace(has_expected_costs=expected)
+    session.begin(model.validate_state(START), np.ones(1), np.zeros(1), stream(0), 100)
+    session.run(1)
+    leaves = session.curved.leaves
+    assert leaves.costs[ROOT, 0] == pytest.approx(0.04 if expected else 0.0)
+    assert leaves.rewards[ROOT, 0] == 4.0
+    assert leaves.sizes[ROOT] == 2 and leaves.costs[ROOT, 1] >= 1.0
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_critic_is_a_floor_under_what_actions_cost(guarded):
+    """The model believes that nothing costs anything. The critic knows what action 1 does at the start."""
+    params = coin_table()
+    params.costs[:] = 0.0
+    model = table_model(params)
+    expected = np.zeros((model.feature_count, 2, 1))
+    expected[0, 1] = 0.5
+    critic = linear_critic(model, expected) if guarded else None
+    planner = ThresholdUCT(model, SMALL, critic=critic, pruning=PruningSettings(tolerance=0.0))
+    decision = planner.plan(START, 0.2, iterations=500)
+    assert decision.cost_values[1, 0] == (0.5 if guarded else 0.0)
+    assert decision.probabilities == pytest.approx([0.6, 0.4] if guarded else [0.0, 1.0])
+    assert not decision.nothing_safe
 
 
 @compiled_only
@@ -266,7 +324,7 @@ SMALL = SearchSettings(discount=0.5, horizon=3)
     ],
 )
 def test_the_budget_is_handed_to_the_outcomes_where_it_earns_most(budget, left):
-    planner = ThresholdUCT(table_model(coin_table()), SMALL, tries=1)
+    planner = ThresholdUCT(table_model(coin_table()), SMALL, caution=0.0)
     decision = planner.plan(START, budget, iterations=2000)
     assert decision.action_name == "1" and decision.probabilities.tolist() == [0.0, 1.0]
     assert decision.handover.limit == budget
@@ -278,7 +336,7 @@ def test_the_budget_is_handed_to_the_outcomes_where_it_earns_most(budget, left):
 
 
 def test_between_two_actions_a_coin_is_tossed_whose_expected_cost_is_the_budget():
-    planner = ThresholdUCT(table_model(coin_table()), SMALL, tries=1)
+    planner = ThresholdUCT(table_model(coin_table()), SMALL, caution=0.0)
     decision = planner.plan(START, 0.2, iterations=2000)
     assert decision.probabilities == pytest.approx([0.6, 0.4], abs=0.01)
     assert decision.probabilities @ decision.cost_values[:, 0] == pytest.approx(0.2)
@@ -289,7 +347,7 @@ def test_between_two_actions_a_coin_is_tossed_whose_expected_cost_is_the_budget(
 
 
 def test_what_was_not_foreseen_pays_for_itself():
-    planner = ThresholdUCT(table_model(coin_table()), SMALL, tries=1)
+    planner = ThresholdUCT(table_model(coin_table()), SMALL, caution=0.0)
     agent = Agent(planner, 0.75, iterations=500)
     agent.act(START)
     agent.observe(0.25)
@@ -300,7 +358,7 @@ def test_what_was_not_foreseen_pays_for_itself():
 
 
 def test_an_action_that_something_else_took_is_charged_what_it_cost():
-    planner = ThresholdUCT(table_model(coin_table()), SMALL, tries=1)
+    planner = ThresholdUCT(table_model(coin_table()), SMALL, caution=0.0)
     agent = Agent(planner, 0.75, iterations=500)
     agent.act(START)
     agent.override(0)
@@ -313,15 +371,15 @@ def test_costs_that_cannot_be_avoided_are_not_free():
     params = coin_table()
     params.costs[0] = params.costs[0] + 1.0
     params.rewards[0] = -1.0
-    decision = ThresholdUCT(table_model(params), SMALL, tries=1).plan(START, 0.3, iterations=500)
+    decision = ThresholdUCT(table_model(params), SMALL, caution=0.0).plan(START, 0.3, iterations=500)
     assert decision.curve[0] == pytest.approx([1.0, -1.0])
     assert decision.action_name == "0" and decision.nothing_safe
-    assert not ThresholdUCT(table_model(params), SMALL, tries=1).plan(START, 1.0, iterations=500).nothing_safe
+    assert not ThresholdUCT(table_model(params), SMALL, caution=0.0).plan(START, 1.0, iterations=500).nothing_safe
 
 
 def test_rewards_and_costs_have_discounts_of_their_own():
     planner = ThresholdUCT(
-        table_model(coin_table()), SearchSettings(discount=0.5, cost_discounts=1.0, horizon=3), tries=1
+        table_model(coin_table()), SearchSettings(discount=0.5, cost_discounts=1.0, horizon=3), caution=0.0
     )
     curve = planner.plan(START, 0.8, iterations=2000).curve
     assert curve[:, 0] == pytest.approx([0.0, 0.5, 1.0, 1.5], abs=0.01)
@@ -330,7 +388,7 @@ def test_rewards_and_costs_have_discounts_of_their_own():
 
 @pytest.mark.parametrize("iterations", [1, 2, 3])
 def test_few_simulations_still_decide(iterations):
-    decision = ThresholdUCT(table_model(coin_table()), SMALL).plan(START, 0.3, iterations=iterations)
+    decision = ThresholdUCT(table_model(coin_table()), SMALL, caution=0.0).plan(START, 0.3, iterations=iterations)
     assert decision.visits.sum() == iterations - 1
     assert decision.visits[decision.action] > 0 or iterations == 1
     assert (decision.curve is None) == (iterations == 1)
@@ -361,7 +419,7 @@ def test_batches_and_agents_decide_as_single_plans_do():
 
 def test_a_tree_that_is_reused_and_kept():
     model = table_model(coin_table())
-    planner = ThresholdUCT(model, SMALL, tries=1)
+    planner = ThresholdUCT(model, SMALL)
     planner.warm_up()
     agent = Agent(planner, 0.75, iterations=400, reuse_tree=True, keep_tree=True)
     first = agent.act(START)
@@ -403,8 +461,8 @@ def test_several_constraints_are_refused_by_name():
 
 def test_mistakes_are_refused():
     model = table_model(coin_table())
-    with pytest.raises(InvalidInput, match="expected tries >= 1, got 0"):
-        ThresholdUCT(model, SMALL, tries=0)
+    with pytest.raises(InvalidInput, match=r"expected caution >= 0, got -0.5"):
+        ThresholdUCT(model, SMALL, caution=-0.5)
     with pytest.raises(InvalidInput, match="expected cost_scale > 0"):
         ThresholdUCT(model, SMALL, cost_scale=(0.0,))
     with pytest.raises(InvalidInput, match="budget finite and >= 0"):
@@ -437,7 +495,7 @@ def test_commands_plan_play_and_evaluate_with_it(capsys, monkeypatch):
 
 
 def test_it_plans_on_the_cpu():
-    planner = ThresholdUCT(table_model(coin_table()), SMALL)
+    planner = ThresholdUCT(table_model(coin_table()), SMALL, caution=0.0)
     with pytest.raises(InvalidInput, match='ThresholdUCT, got "cuda": it plans on the CPU alone'):
         planner.plan_batch([START], [0.3], iterations=10, rngs=[0], device="cuda")
     with pytest.raises(InvalidInput, match="plans on the CPU alone"):

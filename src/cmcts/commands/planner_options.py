@@ -65,7 +65,8 @@ class PlannerOptions:
     seed: int = 0
     """Of the start or the world, and of the search."""
     critic: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: the one that ships)")] = None
-    """Folder of a trained critic and frontier, or the name of one that ships, for planners frontier and cmcts."""
+    """Folder of a trained critic and frontier, or the name of one that ships, for planners frontier and cmcts. Planner
+    threshold-uct takes none that is not named: a floor under what actions cost."""
     penalty: Annotated[float | None, arg(metavar="LAMBDA", help_behavior_hint=_TASKS_OWN)] = None
     """lambda, for planner penalized."""
     exploration: Annotated[float | None, arg(metavar="K", help_behavior_hint="(default: found by itself)")] = None
@@ -275,8 +276,8 @@ def make_planner(
     def wide(search: SearchSettings) -> SearchSettings:
         return search if exploration is None else replace(search, exploration=exploration)
 
-    if critic is not None and name != "cmcts":
-        raise InvalidInput(f"expected --critic with planner cmcts alone, got it with {name}")
+    if critic is not None and name not in ("cmcts", "threshold-uct"):
+        raise InvalidInput(f"expected --critic with planner frontier, cmcts or threshold-uct, got it with {name}")
     if penalty is not None and name != "penalized":
         raise InvalidInput(f"expected --penalty with planner penalized alone, got it with {name}")
     if name == "cmcts":
@@ -289,8 +290,12 @@ def make_planner(
         tuned = CCMCP(task.model, wide(task.search), task.ccmcp_settings, cost_scale=task.cost_scale or ())
         return ChosenPlanner(tuned, "lambda is tuned during the search")
     if name == "threshold-uct":
-        curved = ThresholdUCT(task.model, wide(task.search), cost_scale=task.cost_scale or ())
-        return ChosenPlanner(curved, "the budget is handed down curves of reward against expected cost")
+        note = "the budget is handed down curves of reward against expected cost"
+        if critic is None:
+            return ChosenPlanner(ThresholdUCT(task.model, wide(task.search), cost_scale=task.cost_scale or ()), note)
+        floor = default_critic(task, critic)
+        curved = ThresholdUCT(task.model, wide(task.search), critic=floor.critic, pruning=floor.pruning)
+        return ChosenPlanner(curved, f"{note}, above what a critic expects: {floor.origin}")
     multipliers = [task.penalty if penalty is None else penalty] * task.model.cost_count
     return ChosenPlanner(PenalizedMCTS(task.model, multipliers, wide(task.search)), f"lambda is {multipliers[0]:g}")
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmcts.critic.ensemble import immediate_costs_only
+from cmcts.critic.ensemble import SafetyCritic, immediate_costs_only
 from cmcts.errors import InvalidInput, expect
 from cmcts.model.interface import Model
 from cmcts.planning.decision import Decision, Handover
 from cmcts.planning.planner import Planner
 from cmcts.planning.roots import draw_action
+from cmcts.planning.rules import rules_for
 from cmcts.random import Stream
 from cmcts.search.curve_session import CurveSession
+from cmcts.search.kernels import Rules
 from cmcts.search.lanes import Lanes
-from cmcts.search.pruning import ROUNDING
+from cmcts.search.pruning import ROUNDING, PruningSettings
 from cmcts.search.session import SearchSession
 from cmcts.search.settings import SearchSettings
 
@@ -33,8 +36,9 @@ class ThresholdUCT(Planner):
     that the coin may choose; `curve` is the root's. Where it begins beyond the budget nothing is safe, and the cheapest
     is taken.
 
-    `tries` is how often an action must have been tried before it takes part in the curve of its node, which is the mean
-    of what was seen from there until then: the best of single rollouts would be a promise that luck has made.
+    `caution` is how many standard errors of its rewards an action's curve is lowered by before the best of several is
+    taken, which would else be a promise that luck has made. With a `critic`, no action costs less than that expects, by
+    the same `pruning` settings of doubt and tolerance as C-MCTS; nothing is pruned.
     """
 
     def __init__(
@@ -42,7 +46,9 @@ class ThresholdUCT(Planner):
         model: Model,
         search: SearchSettings | None = None,
         *,
-        tries: int = 2,
+        critic: SafetyCritic | None = None,
+        pruning: PruningSettings | None = None,
+        caution: float = 1.0,
         cost_scale: Sequence[float] = (),
     ) -> None:
         if model.cost_count != 1:
@@ -51,16 +57,17 @@ class ThresholdUCT(Planner):
                 f"expected a model with one constraint for ThresholdUCT, whose curves have one cost, got "
                 f"{model.cost_count}: {names}"
             )
-        expect(isinstance(tries, int) and tries >= 1, "tries >= 1", tries)
+        expect(caution >= 0.0 and math.isfinite(caution), "caution >= 0", caution)
         scale = model.validate_costs(cost_scale or np.ones(1), "cost_scale")
         expect(bool((scale > 0).all()), "cost_scale > 0", cost_scale)
-        super().__init__(model, search, critic=immediate_costs_only(model, tuple(scale.tolist())))
-        self._tries = tries
+        super().__init__(model, search, critic=critic or immediate_costs_only(model, tuple(scale.tolist())))
+        self._floors = None if critic is None else pruning or PruningSettings()
+        self._caution = float(caution)
 
     @property
-    def tries(self) -> int:
-        """How often an action is tried before it counts."""
-        return self._tries
+    def caution(self) -> float:
+        """How many standard errors curves are lowered by."""
+        return self._caution
 
     @property
     def roots_add_up(self) -> bool:
@@ -91,8 +98,12 @@ class ThresholdUCT(Planner):
             self.critic.cost_scale,
             self.cost_discounts.tolist(),
             self.search.max_nodes,
-            self.tries,
+            self.caution,
         )
+
+    def _rules(self) -> Rules:
+        rules = rules_for(self.model, self.search, self._floors, None)
+        return rules._replace(use_critic=False, guarded_rollout=self._floors is not None)
 
     def next_budget(self, decision: Decision, paid: NDArray[np.float64], rng: Stream) -> NDArray[np.float64]:
         """(limit - paid) / gamma, with the limit that the action was chosen for, or the budget if it was overridden.

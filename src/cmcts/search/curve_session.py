@@ -46,11 +46,11 @@ class CurveSession(SearchSession):
         cost_scale: Sequence[float],
         cost_discounts: Sequence[float],
         max_nodes: int,
-        tries: int,
+        caution: float,
     ) -> None:
         super().__init__(model, critic, rules, cost_scale, cost_discounts, max_nodes)
-        self.tries = tries
-        self.curved = curve_tree(2, model.action_count)
+        self.caution = caution
+        self.curved = self._curves(2)
 
     def reserve(self, nodes: int) -> None:
         """Allocate and touch the memory of searches with so many nodes, so that none of them waits for it."""
@@ -71,7 +71,7 @@ class CurveSession(SearchSession):
             self.curved,
             self.budget,
             self.multipliers,
-            self.tries,
+            self.caution,
             self.rules,
             self.work,
             self.rng,
@@ -117,15 +117,18 @@ class CurveSession(SearchSession):
             child = int(tree.next_sibling[child])
         return np.array(states).reshape(len(states), self.model.state_size), np.array(given)
 
+    def _curves(self, nodes: int) -> CurveTree:
+        return curve_tree(nodes, self.model.action_count, critic=self.rules.guarded_rollout)
+
     def _make_room(self) -> None:
         if len(self.curved.step_costs) < len(self.tree.parent):
-            self.curved = curve_tree(len(self.tree.parent), self.model.action_count)
+            self.curved = self._curves(len(self.tree.parent))
 
     def _reroot(self, old: Tree, new: Tree, root: int) -> None:
         kept = reroot(old, new, root, self.cost_discounts)
         size, before, rows = len(kept), self.curved, len(self.curved.step_costs)
         if rows < len(new.parent):
-            self.curved = curve_tree(len(new.parent), self.model.action_count)
+            self.curved = self._curves(len(new.parent))
         for source, target in zip(_arrays(before), _arrays(self.curved), strict=True):
             if len(source) == rows:
                 target[:size] = source[kept]

@@ -66,6 +66,15 @@ def write_curve(table, row, made, size):
 
 
 @kernel
+def copy_curve(source, row, target, target_row):
+    """Copy a curve from one table to another."""
+    target.sizes[target_row] = source.sizes[row]
+    for k in range(source.sizes[row]):
+        target.costs[target_row, k] = source.costs[row, k]
+        target.rewards[target_row, k] = source.rewards[row, k]
+
+
+@kernel
 def rises(before, after):
     """Whether a reward is really larger than another."""
     return after - before > ROUNDING * max(abs(before), abs(after))
