@@ -4,9 +4,10 @@
     guards        by the critic, and by immediate costs alone, at the task's budget and at 0; after the prices where the
                   planning model is right
     bracket       prices that rise until some column keeps the smallest budget of a ladder
-    values        where states can be listed, or the model has no rollout policy of its own: reward and costs to go,
-                  fitted to what the columns so far earn and pay, and again to that of searches that read them at their
-                  leaves; whichever of rollouts and values leaves more at these prices judges the leaves from here on
+    values        reward and costs to go. Where states can be listed, fitted to what is best at the optimum's own
+                  prices. Elsewhere, if the model has no rollout policy of its own, to what the columns so far earn and
+                  pay, and again to that of searches that read them at their leaves. Whichever of rollouts and values
+                  leaves more at these prices judges the leaves from here on
     rollouts      that know the price, where the model has them and values do not judge leaves: the same comparison
     bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
     search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays; then
@@ -185,8 +186,7 @@ class _Course:
     def add_prices(self) -> None:
         """Prices that keep every budget of the ladder, and the program's own between them."""
         self.bracket(self.candidates.tried[0])
-        least = np.min([candidate.costs for candidate in self.candidates.alive], axis=0)
-        self.candidates.ladder = lifted(self.candidates.ladder, self.budget, least)
+        self.candidates.ladder = lifted(self.candidates.ladder, self.budget, self.least)
         for price in self.untried_prices(self.candidates.ladder):
             self.add(self.priced(price))
         if self.fit_values is not None and self.measurements.learnable:
@@ -302,7 +302,12 @@ class _Course:
         """Budgets near the task's own, where the curve is to be best, as far as more columns may help."""
         rungs = self.candidates.ladder
         near = [share * self.budget for share in NEAR] if self.budget.any() else rungs[: len(rungs) // 2]
-        return self.short_of_optimum(near)
+        return self.short_of_optimum(lifted(near, self.budget, self.least))
+
+    @property
+    def least(self) -> Floats:
+        """[M] the least that any column has cost so far, each constraint by itself."""
+        return np.asarray(np.min([candidate.costs for candidate in self.candidates.alive], axis=0))
 
     def explore_otherwise(self) -> None:
         """Explore half as much at the same prices, or twice as much, and go on that way while it pays.
@@ -368,39 +373,42 @@ class _Course:
     def learn_values(self, fit: FitValues) -> None:
         """Leaf values, from here on read by every column without a guard if that leaves more than rolling out does.
 
-        It is policy iteration. The first fit learns what searches that roll out are worth; what searches that read it
-        are worth is more, and learned by the second, and so on while that pays. What was best is kept: a fit is never
-        exact, and the next may be worse. They learn at the prices so far and between them, for those are tried next.
-        Where states are listed they learn the best that any policy so far is worth in each state, at more prices than
-        are played, and nothing is played at prices above one that saves everything: there is no more to save.
-        Elsewhere they learn from all episodes: the newest alone are few, and know little of where other policies go.
+        Where states are listed the best policies are known, and with them what each state is worth at a price: there
+        is nothing to play. Elsewhere it is policy iteration. The first fit learns what searches that roll out are
+        worth; what searches that read it are worth is more, and learned by the second, and so on while that pays. They
+        learn from all episodes: the newest alone are few, and know little of where other policies go.
         """
         measurements = self.measurements
         rolled_out = self.without_guard()
         prices = [np.array(trial.settings.prices) for trial in rolled_out]
-        played = between(prices) if measurements.exact else prices
-        lessons = between(played) if measurements.exact else prices
+        known = self.optimal_prices() if measurements.exact else prices
         self.reads_values = True
-        best = newest = self.fitted(fit, lessons, 0)
-        before: list[Sample] = []
-        for round_ in range(VALUE_ROUNDS):
-            measurements.values = newest
-            now = [measurements.teach(k, self.priced(price), round_) for k, price in enumerate(played)]
-            if measurements.exact:
-                enough = _least_that_saves_all(played, now)
-                played, now, before = played[:enough], now[:enough], before[:enough]
-            pairs = zip(now, before or now, played, strict=True)
-            gains = [difference([(1.0, new), (-1.0, old)], price) for new, old, price in pairs]
-            if before and sum(gain for gain, _ in gains) <= sum(error for _, error in gains):
-                break
-            best, before = newest, now
-            newest = self.fitted(fit, lessons, round_ + 1)
-        measurements.values = best if measurements.exact else newest
+        measurements.values = self.fitted(fit, between(between(known)) if measurements.exact else prices, 0)
+        if not measurements.exact:
+            self.iterate(fit, prices)
         measurements.teaching = False  # nobody learns from what is played from here on
         self.reads_values = self.leaves_more(rolled_out)
         if self.reads_values and measurements.exact:
             # Values are known at these prices, and blends of two policies' between them: those may lead nowhere.
-            self.add_around(between(played))
+            self.add_around(known)
+
+    def optimal_prices(self) -> list[Floats]:
+        """None, and what the optimum would earn by one more unit of each budget of the ladder."""
+        found = [self.measurements.price(budget) for budget in self.candidates.ladder]
+        return [np.zeros(len(self.budget)), *(price for price in found if price is not None)]
+
+    def iterate(self, fit: FitValues, prices: list[Floats]) -> None:
+        """Learn what searches that read the leaf values are worth, and again while that pays."""
+        measurements = self.measurements
+        before: list[Sample] = []
+        for round_ in range(VALUE_ROUNDS):
+            now = [measurements.teach(k, self.priced(price), round_) for k, price in enumerate(prices)]
+            pairs = zip(now, before or now, prices, strict=True)
+            gains = [difference([(1.0, new), (-1.0, old)], price) for new, old, price in pairs]
+            if before and sum(gain for gain, _ in gains) <= sum(error for _, error in gains):
+                return
+            before = now
+            measurements.values = self.fitted(fit, prices, round_ + 1)
 
     def add_around(self, prices: list[Floats]) -> None:
         """Columns at those of these prices that lie next to the program's own, while the optimum is not reached."""
@@ -420,7 +428,9 @@ class _Course:
         """Values fitted to the lessons so far, at these prices."""
         measurements, recorder = self.measurements, self.measurements.recorder
         inputs, targets = measurements.lessons(prices)
-        file, steps = f"values/{round_:03d}.safetensors", self.settings.value_steps
+        file = f"values/{round_:03d}.safetensors"
+        # One fit to what is best may take as long as all rounds of learning from what was played.
+        steps = self.settings.value_steps * (VALUE_ROUNDS if measurements.exact else 1)
 
         def compute() -> dict[str, Any]:
             recorder.begin("learn", steps, round=round_)
@@ -440,14 +450,6 @@ def _next_to(price: Floats, others: list[Floats]) -> list[int]:
     below, above = np.flatnonzero(sums <= price.sum()), np.flatnonzero(sums > price.sum())
     nearest = [below[sums[below].argmax()]] if len(below) else []
     return [int(k) for k in nearest + ([above[sums[above].argmin()]] if len(above) else [])]
-
-
-def _least_that_saves_all(prices: list[Floats], samples: list[Sample]) -> int:
-    """How many of some rising prices matter: all up to the first at which nothing is paid at all."""
-    for k, sample in enumerate(samples):
-        if all((price >= prices[k]).all() for price in prices[k:]) and not sample.means[1:].any():
-            return k + 1
-    return len(prices)
 
 
 def _exploring(search: SearchSettings, factor: float) -> SearchSettings:

@@ -1,4 +1,4 @@
-"""What leaf values learn from: states, and the reward and costs of a priced planner from there to the end."""
+"""What leaf values learn from: states, and the reward and costs to go at a price, of what is best or of a planner."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from cmcts.evaluation.episodes import Transitions
 from cmcts.exact.finite import FiniteCMDP
-from cmcts.exact.solver import evaluate
+from cmcts.exact.solver import best_policy, evaluate
+from cmcts.model.interface import Model
 from cmcts.planning.planner import Planner
 
 Floats = NDArray[np.float64]
@@ -32,20 +33,15 @@ def joined(lessons: Sequence[Lessons]) -> Lessons:
     return Lessons(inputs, np.concatenate([part.targets for part in lessons]))
 
 
-def best_known(lessons: Sequence[Lessons], prices: Sequence[Floats], price_units: Sequence[float]) -> Lessons:
-    """At each price the most that any policy is known to be worth in each state, of exact lessons of the same states.
-
-    Each state has the policy that earns most there after paying. No policy that acts on what is known so is worth less
-    (generalised policy improvement), and what is learned at one price serves all others: who has learned to take a
-    passenger home through water knows the way wherever it is dry.
-    """
-    known = np.stack([part.targets for part in lessons])
-    features, states = lessons[0].inputs[:, : -len(price_units)], np.arange(len(lessons[0].targets))
+def solved_lessons(model: Model, cmdp: FiniteCMDP, prices: Sequence[Floats], price_units: Sequence[float]) -> Lessons:
+    """At each price, what the policy that leaves most after paying it is worth in each state: nothing is played."""
+    features = np.array([model.feature_vector(state) for state in cmdp.states])
     parts = []
     for price in prices:
-        best = (known[..., 0] - known[..., 1:] @ price).argmax(axis=0)
-        told = np.tile(np.log1p(price / np.array(price_units)).astype(np.float32), (len(states), 1))
-        parts.append(Lessons(np.column_stack([features, told]), known[best, states]))
+        _, pairs = best_policy(cmdp, cmdp.rewards - (cmdp.costs * cmdp.cost_weights) @ price)
+        values = evaluate(cmdp, np.bincount(pairs, minlength=cmdp.pair_count))
+        inputs = np.column_stack([features, np.tile(_told(price, price_units), (len(features), 1))])
+        parts.append(Lessons(inputs.astype(np.float32), np.column_stack([values.reward_values, values.cost_values])))
     return joined(parts)
 
 
@@ -66,15 +62,11 @@ def lessons_of(planner: Planner, steps: Transitions, price_units: Sequence[float
     return Lessons(_inputs(planner, steps.states[rows], price_units), targets[rows])
 
 
-def exact_lessons(planner: Planner, cmdp: FiniteCMDP, table: Floats, price_units: Sequence[float]) -> Lessons:
-    """The same of a planner whose [P] decisions in every state are known: without the luck of episodes."""
-    values = evaluate(cmdp, table)
-    return Lessons(
-        _inputs(planner, cmdp.states, price_units), np.column_stack([values.reward_values, values.cost_values])
-    )
-
-
 def _inputs(planner: Planner, states: Floats, price_units: Sequence[float]) -> NDArray[np.float32]:
-    prices = np.log1p(planner.initial_multipliers() / np.array(price_units))
     features = np.array([planner.model.feature_vector(state) for state in states]).reshape(len(states), -1)
-    return np.column_stack([features, np.tile(prices, (len(states), 1))]).astype(np.float32)
+    told = _told(planner.initial_multipliers(), price_units)
+    return np.column_stack([features, np.tile(told, (len(states), 1))]).astype(np.float32)
+
+
+def _told(price: Floats, price_units: Sequence[float]) -> Floats:
+    return np.asarray(np.log1p(price / np.array(price_units)))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ from cmcts.exact.policy import TabularPolicy
 from cmcts.exact.solver import evaluate, solve
 from cmcts.executors import Executor
 from cmcts.frontier.frontier import planner_of
-from cmcts.frontier.lessons import Lessons, best_known, exact_lessons, joined, lessons_of
+from cmcts.frontier.lessons import Lessons, joined, lessons_of, solved_lessons
 from cmcts.frontier.settings import FrontierSettings
 from cmcts.planning.planner import Planner
 from cmcts.random import stage_seed
@@ -51,11 +51,9 @@ TEACHING = ("screen", "choose", "values")  # phases that leaf values may learn f
 THOROUGH = 2  # times the task's own simulations: a step of a longer search counts as several
 STATES = 2500  # a world of more is not listed
 PLANS, PLANS_A_STATE = 4000, 4  # of a table, at most: so many in all, or in each state, whichever is more
-# Of columns that are not confirmed half as many will do, and lessons are exact whatever the policy that they are of.
-FEWER_PLANS = {"confirm": 1, "values": 8}
+FEWER = 2  # times as few will do for columns that are not confirmed
 PRECISION = 0.002  # of reward and costs: a table of fewer plans will do if they are known so well
 SMALL = 0.1  # of the budget: what a column costs below that need not be known better
-FEW = 2  # episodes, where none are needed: the least that a sample has
 DISBELIEF = 6.0  # standard errors between episodes and what the world's model says of them
 
 
@@ -76,6 +74,13 @@ class Recorder(Protocol):
 
     def advance(self, units: int) -> None:
         """Some of them are done."""
+
+
+class _Optimum(NamedTuple):
+    """The most that can be earned within a budget, and what one more unit of it would earn."""
+
+    reward: float
+    price: Floats  # [M]
 
 
 @dataclass
@@ -103,7 +108,7 @@ class Measurements:
         self._lengths: dict[int, float] = {}  # steps an episode, of each column, more if they take long
         self._tables: dict[int, Floats] = {}  # [P] decisions of each column, where they are tabulated
         self._listed = listed_world(self.task)
-        self._optima: dict[bytes, float] = {}  # by budget
+        self._optima: dict[bytes, _Optimum] = {}  # by budget
         self.budget = np.asarray(self.task.budget)
 
     @property
@@ -116,25 +121,36 @@ class Measurements:
 
         It is known where the states can be listed.
         """
+        solution = self._solved(budget)
+        return solution if solution is None else solution.reward
+
+    def price(self, budget: Floats) -> Floats | None:
+        """[M] what one more unit of a budget would earn; None where nobody knows, or nothing keeps the budget."""
+        solution = self._solved(budget)
+        return None if solution is None or solution.reward == -np.inf else solution.price
+
+    def _solved(self, budget: Floats) -> _Optimum | None:
         if self._listed is None:
             return None
         key = budget.tobytes()
         if key not in self._optima:
             try:
-                self._optima[key] = solve(self._listed, budget).reward
+                solution = solve(self._listed, budget)
+                self._optima[key] = _Optimum(solution.reward, solution.multipliers)
             except InfeasibleBudget:
-                self._optima[key] = -np.inf
+                self._optima[key] = _Optimum(-np.inf, np.zeros(len(budget)))
         return self._optima[key]
 
     @property
     def learnable(self) -> bool:
         """Whether there is anything for leaf values to learn from so far."""
-        return any(len(part.inputs) > 0 for part in self._lessons.values())
+        return self.exact or any(len(part.inputs) > 0 for part in self._lessons.values())
 
     def lessons(self, prices: Sequence[Floats]) -> Lessons:
-        """What leaf values learn from: all episodes, or the best that is known of every state at these prices."""
-        parts = list(self._lessons.values())
-        return best_known(parts, prices, self.price_units) if self.exact else joined(parts)
+        """What leaf values learn from: the optimum at these prices where states are listed, else all episodes."""
+        if self._listed is not None:
+            return solved_lessons(self.task.model, self._listed, prices, self.price_units)
+        return joined(list(self._lessons.values()))
 
     def screen(self, k: int, column: ColumnSettings) -> Sample:
         """A first look at column `k`: its decisions in every state if these can be listed, and few episodes."""
@@ -163,8 +179,8 @@ class Measurements:
         return self._measured("confirm", k, column, block * episodes, episodes)
 
     def teach(self, k: int, column: ColumnSettings, round_: int) -> Sample:
-        """Play a column for what leaf values learn from it, anew in every round; hardly, where its table teaches."""
-        episodes = FEW if self.exact else self.settings.screening_episodes
+        """Play a column for what leaf values learn from it, anew in every round."""
+        episodes = self.settings.screening_episodes
         return self._measured("values", k, column, round_ * episodes, episodes)
 
     def _choosing(self, k: int) -> int:
@@ -184,7 +200,7 @@ class Measurements:
         scale = self.cost_scale.tolist()
         planner = planner_of(column, self.task.model, self.critic, scale, self.values, self.policies)
         listed = self._listed if planner.decides_by_state(column.budget) else None
-        can_teach = planner.searches and (column.guard == "none" or listed is not None)
+        can_teach = planner.searches and column.guard == "none" and listed is None
         teaches = self.teaching and can_teach and phase in TEACHING
 
         def compute() -> dict[str, Any]:
@@ -199,8 +215,6 @@ class Measurements:
                 errors = np.where(found.means == 0.0, 0.0, found.errors)
                 arrays |= {"table": found.policy, "known": np.stack([found.means, errors])}
                 planned = found.plans
-                if teaches:
-                    arrays |= exact_lessons(planner, listed, found.policy, self.price_units)._asdict()
             self.recorder.begin(phase, episodes, column=k, policy=column.name)
             done, steps = episodes_on(
                 self.executor,
@@ -243,7 +257,7 @@ class Measurements:
         if isinstance(planner, TabularPolicy):  # its decisions are known as they are
             decided = planner.decisions_in(listed)
             return Judged(decided, evaluate(listed, decided), np.zeros(1 + listed.cost_count), 0)
-        plans = max(PLANS, PLANS_A_STATE * listed.state_count) // FEWER_PLANS.get(phase, 2)
+        plans = max(PLANS, PLANS_A_STATE * listed.state_count) // (1 if phase == "confirm" else FEWER)
         self.recorder.begin("tabulate", plans, column=k, states=listed.state_count)
         return judged(
             planner,

@@ -15,7 +15,7 @@ KEEPS: tuple[Keep, ...] = get_args(Keep)
 class FrontierSettings:
     """How the columns of a frontier are found and measured."""
 
-    columns: int = 40
+    columns: int = 60
     """Columns to try at most; 0 builds no frontier."""
     search_factors: tuple[int, ...] = (1, 4)
     """Multiples of the task's own simulations a decision, smallest first, for columns that have a price and no critic:
@@ -32,10 +32,11 @@ class FrontierSettings:
     and twice as much are kept with a margin of at most this share; at most three times as many as there are columns."""
 
     values: bool = True
-    """Where the states can be listed, or the model has no rollout policy of its own, learn leaf values from what the
-    first priced columns earn and pay: reward and costs to go. Judge leaves by them if that pays."""
+    """Learn leaf values, reward and costs to go: from what is best at each price where the states can be listed, or, if
+    the model has no rollout policy of its own, from what the first priced columns earn and pay. Judge leaves by them if
+    that pays."""
     value_steps: int = 6000
-    """Gradient steps of their fit."""
+    """Gradient steps of their fit; five times as many where there is but one, to what is best."""
     value_doubt: float = 0.1
     """A rollout is averaged in where they disagree by more than this share of the spread of rewards to go."""
 

@@ -39,8 +39,8 @@ GRADIENT_STEP = 1.5e-3  # seconds of one, until a fit has said better
 GUARDED = 2.0  # a search that asks a critic takes so many times as long, until one has said better
 RECENT = 12  # stages, of which all but the longest are believed: that one may have waited for a compiler
 MORE_ROUNDS = 2  # than patience asks for
-COLUMNS, CHOSEN, CONFIRMED = 0.4, 0.6, 0.6  # shares: of the columns there is room for, and what becomes of these
-VALUE_FITS = 3  # of leaf values, where there are any
+COLUMNS, CHOSEN, CONFIRMED = 0.25, 0.6, 0.6  # shares: of the columns there is room for, and what becomes of these
+VALUE_FITS = 4  # of leaf values, where there are any
 
 
 @dataclass(frozen=True)
