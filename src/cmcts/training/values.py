@@ -1,7 +1,7 @@
 """Learning leaf values: reward and costs to go at a price, by regression, in JAX.
 
-Where states can be listed targets are exact, of what is best at each price. Elsewhere they are Monte Carlo returns to go
-of whole episodes in the training world: noisy, but their mean is the value of the policy that played, whatever the
+Where states can be listed targets are exact, of what is best at each price. Elsewhere they are Monte Carlo returns to
+go of whole episodes in the training world: noisy, but their mean is the value of the policy that played, whatever the
 planning model or its rollouts get wrong. A search compares leaves that are a step apart, so the fit has to be close: on
 exact targets, a loss of a hundredth of their variance left Taxi's search lost where a thousandth leads it home. Each
 member of the ensemble minimises the mean squared error on minibatches of its own. Everything follows from the seed.
