@@ -156,8 +156,9 @@ def test_dangers_that_strike_by_chance_are_accounted_for_in_expectation(tmp_path
     run = RunFolder.create(tmp_path / "run", run_config(task, settings))
     outcome = train(task, settings, run)
     evaluations = [row for row in run.history if row["phase"] == "evaluate"]
-    assert [row["accounting"] for row in evaluations] == ["paid", "paid", "expected", "expected"]
-    assert [row["feasible"] for row in evaluations[:2]] == [False, False]
+    # 0.02 is below the critic's error, and tried only where the others spend too much.
+    found = [(row["accounting"], row["tolerance"], row["feasible"]) for row in evaluations]
+    assert found == [("paid", 0.05, False), ("paid", 0.02, False), ("expected", 0.05, True)]
     assert outcome.bundle.pruning.accounting == "expected"
     assert outcome.record["cost_mean"] <= 0.3
     assert outcome.record["reward_mean"] > 0.6  # of 0.8 for the one ledge that can be paid for
