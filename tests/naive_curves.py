@@ -99,10 +99,9 @@ class NaiveThresholdSearch(NaiveSearch):
             total, spent = self.rollout(state, depth, path_costs)
             value += total / self.rules.rollouts
             cost += spent[0] / self.rules.rollouts
-            if leaf is not None:
-                total, spent = self.frugal_rollout(state, depth, path_costs)
-                frugal_value += total / self.rules.rollouts
-                frugal_cost += spent / self.rules.rollouts
+            total, spent = self.frugal_rollout(state, depth, path_costs)
+            frugal_value += total / self.rules.rollouts
+            frugal_cost += spent / self.rules.rollouts
         if leaf is not None:
             leaf.returns.append(value)
             leaf.costs_seen.append(cost)

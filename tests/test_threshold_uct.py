@@ -113,20 +113,21 @@ def test_the_search_equals_the_naive_one(environment, search):
     ),
     caution=st.sampled_from([0.0, 1.0, 2.5]),
     cost_scale=st.sampled_from([(), (3.0,)]),
-    critic=st.sampled_from([None, 0.0, 0.2, 0.9]),
+    sigma=st.sampled_from([None, 0.0, 0.2, 0.9]),
     expected=st.booleans(),
     budget=st.sampled_from([0.0, 0.3, 1.0, 3.0]),
     capacity=st.sampled_from([2, 10, 10_000]),
     vertices=st.sampled_from([2, 4, 32]),
 )
 def test_the_search_of_random_models_equals_the_naive_one(
-    seed, actions, outcomes, search, caution, cost_scale, critic, expected, budget, capacity, vertices
+    seed, actions, outcomes, search, caution, cost_scale, sigma, expected, budget, capacity, vertices
 ):
     model = table_model(random_table(seed, actions=actions, outcomes=outcomes))
-    if critic is not None:  # sure, fairly sure, or too unsure to be believed
+    if sigma is None:
+        planner = ThresholdUCT(model, search, caution=caution, cost_scale=cost_scale)
+    else:  # a critic that is sure, fairly sure, or too unsure to be believed
         mean = np.random.default_rng(seed).uniform(0.0, 1.0, (model.feature_count, actions, 1))
-        critic = linear_critic(model, mean, critic)
-    planner = ThresholdUCT(model, search, critic=critic, caution=caution, cost_scale=cost_scale)
+        planner = ThresholdUCT(model, search, critic=linear_critic(model, mean, sigma), caution=caution)
     sizes = {"capacity": capacity, "vertices": vertices}
     assert_search_is_naive(planner, START, budget, seed, 60, has_expected_costs=expected, **sizes)
 
@@ -272,7 +273,8 @@ def test_a_critic_is_a_floor_under_what_actions_cost(guarded):
     expected = np.zeros((model.feature_count, 2, 1))
     expected[0, 1] = 0.5
     critic = linear_critic(model, expected) if guarded else None
-    planner = ThresholdUCT(model, SMALL, critic=critic, pruning=PruningSettings(tolerance=0.0))
+    pruning = PruningSettings(tolerance=0.0) if guarded else None
+    planner = ThresholdUCT(model, SMALL, critic=critic, pruning=pruning)
     decision = planner.plan(START, 0.2, iterations=500)
     assert decision.cost_values[1, 0] == (0.5 if guarded else 0.0)
     assert decision.probabilities == pytest.approx([0.6, 0.4] if guarded else [0.0, 1.0])
@@ -463,6 +465,10 @@ def test_mistakes_are_refused():
     model = table_model(coin_table())
     with pytest.raises(InvalidInput, match=r"expected caution >= 0, got -0.5"):
         ThresholdUCT(model, SMALL, caution=-0.5)
+    with pytest.raises(InvalidInput, match="expected pruning settings with a critic alone"):
+        ThresholdUCT(model, SMALL, pruning=PruningSettings())
+    with pytest.raises(InvalidInput, match="expected no cost_scale beside a critic"):
+        ThresholdUCT(model, SMALL, critic=linear_critic(model, [[0.0], [0.5]]), cost_scale=(2.0,))
     with pytest.raises(InvalidInput, match="expected cost_scale > 0"):
         ThresholdUCT(model, SMALL, cost_scale=(0.0,))
     with pytest.raises(InvalidInput, match="budget finite and >= 0"):

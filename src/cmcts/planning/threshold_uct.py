@@ -36,9 +36,10 @@ class ThresholdUCT(Planner):
     that the coin may choose; `curve` is the root's. Where it begins beyond the budget nothing is safe, and the cheapest
     is taken.
 
-    `caution` is how many standard errors of its rewards an action's curve is lowered by before the best of several is
-    taken, which would else be a promise that luck has made. With a `critic`, no action costs less than that expects, by
-    the same `pruning` settings of doubt and tolerance as C-MCTS; nothing is pruned.
+    `caution` is by how many standard errors an action's curve is lowered, and made dearer, before the best of several
+    is taken, which would else be a promise that luck has made. With a `critic`, no action costs less than that expects,
+    by the same `pruning` settings of doubt and tolerance as C-MCTS; nothing is pruned, and what it is unsure of costs
+    what the model says.
     """
 
     def __init__(
@@ -60,6 +61,8 @@ class ThresholdUCT(Planner):
         expect(caution >= 0.0 and math.isfinite(caution), "caution >= 0", caution)
         scale = model.validate_costs(cost_scale or np.ones(1), "cost_scale")
         expect(bool((scale > 0).all()), "cost_scale > 0", cost_scale)
+        expect(critic is not None or pruning is None, "pruning settings with a critic alone", pruning)
+        expect(critic is None or not cost_scale, "no cost_scale beside a critic, which has one", cost_scale)
         super().__init__(model, search, critic=critic or immediate_costs_only(model, tuple(scale.tolist())))
         self._floors = None if critic is None else pruning or PruningSettings()
         self._caution = float(caution)

@@ -480,10 +480,9 @@ def simulate(model, params, critic, critic_params, tree, curved, budget, multipl
             returned = rollout(model, params, critic, critic_params, depth, budget, rules, work, rng)
             value += returned / rules.rollouts
             cost += work.spent[0] / rules.rollouts
-            if leaf != NO_NODE:
-                spent, returned = frugal_rollout(model, params, critic, critic_params, depth, rules, work, rng)
-                frugal_value += returned / rules.rollouts
-                frugal_cost += spent / rules.rollouts
+            spent, returned = frugal_rollout(model, params, critic, critic_params, depth, rules, work, rng)
+            frugal_value += returned / rules.rollouts
+            frugal_cost += spent / rules.rollouts
     work.rollout_costs[0] = cost
     if leaf != NO_NODE:
         note_leaf(curved, leaf, cost, value, frugal_cost, frugal_value)
