@@ -176,8 +176,10 @@ class _Stages:
         self.show = show
 
     def begin(self, phase: str, total: int, **figures: Any) -> None:
-        """A stage begins."""
-        self.show(f", round {figures['round'] + 1}: {phase}")
+        """A stage begins, of a round or of a frontier's column."""
+        counted = next((name for name in ("round", "column") if name in figures), None)
+        where = "" if counted is None else f", {counted} {figures[counted] + 1}"
+        self.show(f"{where}: {phase}")
 
     def advance(self, units: int, **figures: Any) -> None:
         """Ignore."""

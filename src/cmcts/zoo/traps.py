@@ -15,6 +15,7 @@ Discount      none
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from cmcts.model.interface import Model
 from cmcts.random import below, uniform
 from cmcts.search.settings import SearchSettings
 from cmcts.tasks.task import Task
+from cmcts.zoo.trap_ways import Moves, ways
 
 ACTION_NAMES = ("north", "east", "south", "west")
 MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
@@ -38,6 +40,7 @@ STEPS = 100
 BUDGET = 0.15
 SLIDE = 0.2
 DANGER = 0.2
+PRICE = 5.0  # of a death, in pieces of gold, for rollouts that know no price
 MAPS = Path(__file__).parent / "maps" / "small.txt"
 
 
@@ -52,6 +55,8 @@ class TrapParams(NamedTuple):
     slide: float
     danger: float
     deadly: bool
+    ways: NDArray[np.int64]  # [P + 1, W, H] where rollouts move on their way to each piece, and to wait
+    gains: NDArray[np.float64]  # [P + 1, W, H] what that is worth to them, beyond waiting
 
 
 @kernel
@@ -110,22 +115,13 @@ def features(params, state, out):
 
 @kernel
 def rollout_action(params, state, rng):
-    """Any move that leads somewhere and to no trap; any at all if there is none."""
-    x, y, count = int(state[0]), int(state[1]), 0
-    for action in range(4):
-        to_x, to_y = moved(params, x, y, action)
-        if (to_x != x or to_y != y) and params.squares[to_x, to_y] != TRAP:
-            count += 1
-    if count == 0:
-        return below(rng, 4)
-    chosen = below(rng, count)
-    for action in range(4):
-        to_x, to_y = moved(params, x, y, action)
-        if (to_x != x or to_y != y) and params.squares[to_x, to_y] != TRAP:
-            if chosen == 0:
-                return action
-            chosen -= 1
-    return 0
+    """On the way to the piece of gold that gains most, or waiting if none gains."""
+    x, y, left = int(state[0]), int(state[1]), int(state[2])
+    most, target = 0.0, params.pieces
+    for piece in range(params.pieces):
+        if (left >> piece) & 1 == 1 and params.gains[piece, x, y] > most:
+            most, target = params.gains[piece, x, y], piece
+    return params.ways[target, x, y]
 
 
 @kernel
@@ -163,6 +159,30 @@ def outcomes(params: TrapParams, state: NDArray[np.float64], action: int) -> tup
     return chances, states.astype(np.float64), rewards, costs[:, None], ends
 
 
+def rolling_out(params: TrapParams, price: float) -> TrapParams:
+    """The same map, where rollouts go for gold as if a cost of 1 were worth so many pieces of it."""
+    width, height = params.squares.shape
+    count = width * height
+    chances, costs = np.zeros((4, count, count)), np.zeros((4, count))
+    nothing_taken = 1 << params.pieces  # gold that is nowhere
+    for x, y in np.argwhere(params.squares != WALL).tolist():
+        for action in range(4):
+            here = np.array([x, y, nothing_taken], np.float64)
+            shares, states, _, paid, ends = outcomes(params, here, action)
+            squares = (states[:, 0] * height + states[:, 1]).astype(np.int64)
+            np.add.at(chances[action, x * height + y], squares, np.where(ends, 0.0, shares))
+            costs[action, x * height + y] = shares @ paid[:, 0]
+    order = params.gold.ravel().argsort()[count - params.pieces :]  # squares of the pieces, by their numbers
+    best, gains = ways(Moves(chances, costs), order, price)
+    shape = (params.pieces + 1, width, height)
+    return params._replace(ways=best.reshape(shape), gains=gains.reshape(shape))
+
+
+def at_prices(model: Model, prices: NDArray[np.float64], discount: float) -> Model:
+    """The same model, with rollouts that go for the gold that is worth its danger at the price."""
+    return replace(model, params=rolling_out(model.params, float(prices[0])), at_prices=None)
+
+
 def starts(params: TrapParams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The one start."""
     return np.ones(1), np.array([[*params.start, (1 << params.pieces) - 1]], np.float64)
@@ -196,10 +216,12 @@ def trap_model(rows: list[str], *, deadly: bool, slide: float = SLIDE, danger: f
     gold[symbols == "g"] = np.arange((symbols == "g").sum())
     pieces = int((symbols == "g").sum())
     begin = np.argwhere(symbols == "s")[0].astype(np.int64)
-    params = TrapParams(squares, gold, begin, np.array(MOVES, np.int64), pieces, slide, danger, deadly)
+    moves, shape = np.array(MOVES, np.int64), (pieces + 1, *squares.shape)
+    unknown = np.zeros(shape, np.int64), np.zeros(shape)
+    params = TrapParams(squares, gold, begin, moves, pieces, slide, danger, deadly, *unknown)
     return Model(
         name="traps",
-        params=params,
+        params=rolling_out(params, PRICE),
         step=step,
         legal_actions=legal_actions,
         features=features,
@@ -208,6 +230,7 @@ def trap_model(rows: list[str], *, deadly: bool, slide: float = SLIDE, danger: f
         expected_costs=expected_costs,
         outcomes=outcomes,
         starts=starts,
+        at_prices=at_prices,
         state_fault=state_fault,
         state_size=3,
         action_count=4,
