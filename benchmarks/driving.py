@@ -12,6 +12,7 @@
     cmcts       C-MCTS with the critic of --critic
     itself      a search that steps copies of highway-env, at --own-seconds a decision
     penalised-L a search that takes L from the reward for a crash
+    cc-mcp, threshold-uct   these planners, with the task's budget for crashes
 
 Episodes go to OUT/NAME.csv as they end, and a run that was interrupted goes on. The table at the end, OUT/table.csv, is
 made of what is there. Searches have --seconds a decision, as many at a time as there are cores. Intervals are at 95 %:
@@ -32,6 +33,7 @@ from typing import Any
 import numpy as np
 
 import cmcts
+from cmcts.commands.planner_options import make_planner
 from cmcts.evaluation.episodes import run_episodes, world_seed
 from cmcts.evaluation.statistics import mean_interval, rate_interval
 from cmcts.files import write_atomically
@@ -43,6 +45,7 @@ FIELDS = ("episode", "reward", "crashed", "speed", "off_right", "seconds", "mill
 DRIVERS = {"idm": 25.0, "idm-30": 30.0}  # what highway-env's own would like to drive at, in m/s
 MODEL = highway_model()
 PROMPT = ("idle", "idm", "idm-30", "rollout")
+BUDGETED = ("cc-mcp", "threshold-uct")
 
 Row = dict[str, float]
 Play = Callable[[int, int], list[Row]]  # (first episode, how many) to what came out of them
@@ -98,6 +101,8 @@ def player(name: str, options: argparse.Namespace) -> Play:
         return partial(by_planner, planner, task, options.own_seconds, options.seed)
     if name.startswith("penalised-"):
         planner = cmcts.PenalizedMCTS(task.model, [float(name.partition("-")[2])], task.search)
+    elif name in BUDGETED:
+        planner = make_planner(task, name).planner
     elif name == "untrained":
         planner = cmcts.CMCTS(task.model, cmcts.immediate_costs_only(task.model), task.search, task.pruning)
     else:
@@ -172,7 +177,8 @@ def main() -> None:
     parser.add_argument("--own-seconds", type=float, default=10.0)
     parser.add_argument("--only", nargs="+", help="of the names above; all but `itself` if none is named")
     options = parser.parse_args()
-    names = options.only or [*PROMPT, "penalised-2", "untrained", *(["cmcts"] if options.critic else [])]
+    searches = ["penalised-2", "untrained", *BUDGETED, *(["cmcts"] if options.critic else [])]
+    names = options.only or [*PROMPT, *searches]
     options.out.mkdir(parents=True, exist_ok=True)
     for name in names:
         file = options.out / f"{name}.csv"

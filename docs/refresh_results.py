@@ -1,7 +1,7 @@
 """Bring the numbers of a full run into the documentation: `python docs/refresh_results.py runs/reproduce`.
 
 Copies the run's tables and figures to `docs/results/`, and rewrites every table between `<!-- table: NAME -->` and
-`<!-- end -->` in `docs/results.md` and `README.md` from them. Without a folder, only rewrites.
+`<!-- end -->` in `docs/results.md`, `docs/zoo.md` and `README.md` from them. Without a folder, only rewrites.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cmcts.reproduction.text_tables import markdown_table
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results"
-PAGES = (DOCS / "results.md", DOCS.parent / "README.md")
+PAGES = (DOCS / "results.md", DOCS / "zoo.md", DOCS.parent / "README.md")
 MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

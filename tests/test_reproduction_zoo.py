@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cmcts
+from cmcts.commands.reproduce import _Stages as Stages
 from cmcts.critic.bundle import shipped
 from cmcts.exact.finite import enumerate_states
 from cmcts.exact.solver import evaluate
@@ -35,6 +36,16 @@ def nothing_to_train(monkeypatch):
 @pytest.fixture(scope="module")
 def inventory():
     return cmcts.make("inventory")
+
+
+def test_stages_of_rounds_and_of_columns_are_named_while_they_run():
+    shown = []
+    stages = Stages(shown.append)
+    stages.begin("gather", 100, round=1)
+    stages.begin("screen", 100, column=0, policy="lambda 1")
+    stages.begin("tabulate", 100, column=2, states=400)
+    stages.begin("forecast", 100)
+    assert shown == [", round 2: gather", ", column 1: screen", ", column 3: tabulate", ": forecast"]
 
 
 def test_every_planner_is_tried_on_every_problem_that_can_be_made():
@@ -158,6 +169,7 @@ def test_a_rival_is_the_last_look_of_each_of_its_seeds(tmp_path):
     found = rivals.ppo(rivals.written(tmp_path, rivals.PPO), "queue", 5.0)
     assert (found["reward"], found["reward_low"], found["reward_high"]) == (5.5, 5.0, 6.0)
     assert (found["cost"], found["seeds"], found["episodes"]) == (5.0, 2, 40)
+    assert rivals.ppo([*rows, learned(2, 5.0, 9.0, 9.0)], "queue", 5.0) == found  # it has learned for half the time
     assert rivals.ppo(rows, "queue", 2.0) is None
     run = Reproduction(tmp_path / "run", quick=True, seed=0, rivals=tmp_path)
     line = next(line for line in zoo_table(zoo_results.zoo(run, QUICK))[1] if "2 seeds" in line[2])
@@ -174,6 +186,7 @@ def test_maps_by_hand():
     rows = [played(number, "exact", 4.0, 0.15) for number in (1, 8, 15, 22)]
     rows += [played(1, "cc-mcp", 2.0, 0.1), played(8, "cc-mcp", 3.0, 0.3), played(15, "cc-mcp", 4.0, 0.19)]
     rows.append(played(22, "cc-mcp", None, None))
+    rows.append(played(1, "threshold-uct-authors", 3.0, 0.1))
     found = {row["planner"]: row for row in rivals.on_maps(rows)}
     assert found["cc-mcp"]["share_median"] == found["cc-mcp"]["share_mean"] == 0.75
     assert found["cc-mcp"]["cost"] == pytest.approx(0.59 / 3)
@@ -181,7 +194,8 @@ def test_maps_by_hand():
     assert (found["cc-mcp"]["maps"], found["cc-mcp"]["failed"], found["cc-mcp"]["above"]) == (3, 1, 1)
     lines = {line[2]: line for line in avoid_maps_table(list(found.values()))[1]}
     assert lines["frontier"][3] == "not run"
-    assert lines["CC-MCP"][3:7] == ("3, and on 1 no training found anything", "0.75", "0.75", "0.197 ± 0.017")
+    assert lines["CC-MCP"][3:7] == ("3, and on 1 no training found anything", "0.75", "0.75 ± 0.14", "0.197 ± 0.017")
+    assert lines["Threshold UCT, its authors' program"][3:6] == ("1", "0.75", "0.75")
 
 
 def test_what_was_not_run_names_its_command(tmp_path):

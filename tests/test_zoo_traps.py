@@ -81,6 +81,45 @@ def test_the_maps_are_whole():
         assert number > 128 or (len(rows), len(rows[0]), text.count("g")) == (6, 6, 5)
 
 
+def rolled_out(rows, price, **rules):
+    """A map without time whose rollouts know the price, and what going to its first piece gains from the start."""
+    model = trap_model(rows, **rules)
+    priced = model.at_prices(model, np.array([price]), 1.0)
+    x, y = priced.params.start
+    return priced, priced.params.gains[0, x, y]
+
+
+def test_what_going_for_gold_is_worth_by_hand():
+    """A hundredth less for every step but the one that takes it, four in five get past the trap, and who dies pays."""
+    assert rolled_out(["sg"], 5.0, deadly=True)[1] == pytest.approx(0.99)
+    assert rolled_out(["sxg"], 1.0, deadly=True)[1] == pytest.approx(0.99 * 0.8 * 0.99 - 0.2)
+    assert rolled_out(["sxg"], 1.0, deadly=False)[1] == pytest.approx(0.99**2 - 0.2)
+    assert rolled_out(["sxg"], 5.0, deadly=True)[1] == 0.0  # not worth a fifth of a death: one may wait
+
+
+def chosen(model, state):
+    return model.uncompiled.rollout_action(model.params, np.array(state, float), None)
+
+
+def test_rollouts_go_for_the_gold_that_gains_most_and_else_wait():
+    north, east, south, west = range(4)
+    cheap, _ = rolled_out(["sxg"], 1.0, deadly=True)
+    assert chosen(cheap, [0, 0, 1]) == east
+    dear, _ = rolled_out(["sxg"], 5.0, deadly=True)
+    assert chosen(dear, [0, 0, 1]) in (north, south, west)
+    assert chosen(dear, [1, 0, 1]) == east  # who stands in the trap goes on: waiting there is what costs
+    two, _ = rolled_out(["g.s.xg"], 5.0, deadly=True)
+    assert chosen(two, [2, 0, 3]) == west
+    assert chosen(two, [3, 0, 2]) != east
+
+
+def test_the_way_around_is_taken_where_that_is_cheaper():
+    free, _ = rolled_out(["....", "s.xg"], 0.0, deadly=False)
+    assert chosen(free, [1, 0, 1]) == 1
+    dear, _ = rolled_out(["....", "s.xg"], 20.0, deadly=False)
+    assert chosen(dear, [1, 0, 1]) == 0
+
+
 def dual_optimum(model, budget, steps):
     """min over prices of max over policies of reward - price (cost - budget): 100 backups of plain tables."""
     rows, numbers = [model.start_state()], {}

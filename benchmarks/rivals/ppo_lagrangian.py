@@ -6,7 +6,7 @@ The reward is (reward - lambda cost) / (1 + lambda), and after every rollout lam
 episode cost exceeds the budget by, as a share of the budget. It learns in the training world, from the features that
 our critics see, with illegal actions masked, and Stable-Baselines3's own settings otherwise. Every now and then the
 policy plays --episodes episodes in the real world, the same worlds by the same seeds as our evaluations: that is not
-counted in --seconds, which are of wall-clock time, so the machine must be quiet.
+counted in --seconds, which are of one core's CPU time: the time by the clock that it takes on a quiet core.
 
 Results go to a CSV file, a line a look, beside each run's network; a second call goes on where the first one stopped,
 and one with more seconds goes on from there. It needs an environment of its own: requirements-ppo.txt.
@@ -47,10 +47,9 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=(0, 1, 2))
     parser.add_argument("--episodes", type=int, default=500)
     parser.add_argument("--rate", type=float, default=0.1, help="of lambda")
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--file", type=Path, default=Path("runs/rivals/ppo_lagrangian.csv"))
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    torch.set_num_threads(1)
     for name in options.tasks:
         for seed in options.seeds:
             for row in learn(cmcts.make(name), seed, options):
@@ -119,7 +118,7 @@ def learn(task: Task, seed: int, options: argparse.Namespace) -> list[Record]:
     while state["seconds"] < options.seconds - 1e-9:
         until = next_look(state["seconds"], options.seconds, options.looks)
         while state["seconds"] < until:
-            began = time.perf_counter()
+            began = time.process_time()
             for world in worlds:
                 world.multiplier, world.spent = state["multiplier"], []
             model.learn(WORLDS * STEPS, reset_num_timesteps=False)
@@ -127,7 +126,7 @@ def learn(task: Task, seed: int, options: argparse.Namespace) -> list[Record]:
             if spent:
                 excess = (float(np.mean(spent)) - task.budget[0]) / max(task.budget[0], SMALL)
                 state["multiplier"] = max(0.0, state["multiplier"] + options.rate * excess)
-            state["seconds"] += time.perf_counter() - began
+            state["seconds"] += time.process_time() - began
             state["steps"] += WORLDS * STEPS
         row = {
             "task": task.name,

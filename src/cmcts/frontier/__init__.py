@@ -11,6 +11,7 @@ frontier.py      the columns of one problem, and the mixture for any budget
 curve.py         what any budget buys, beside the optimum
 ladder.py        the budgets that a frontier is built for
 lessons.py       what leaf values learn from: reward and costs to go of priced planners
+value_learning.py  how they are learned: fitted, and where lessons are played, again and again
 measuring.py     what a column earns and pays: by its episodes, and exactly where the states can be listed
 candidates.py    columns on trial: which of them can matter to any budget
 confirming.py    columns on fresh worlds, until budgets like the task's are known to be kept

@@ -23,28 +23,25 @@ What a column is worth is measuring.py's, whether it matters candidates.py's, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cmcts.critic.columns import Column, ColumnSettings, Sample
+from cmcts.critic.columns import Column, ColumnSettings
 from cmcts.critic.ensemble import SafetyCritic
 from cmcts.critic.policies import Policies
 from cmcts.critic.values import LeafValues
-from cmcts.critic.values import from_arrays as values_from_arrays
-from cmcts.critic.values import to_arrays as values_to_arrays
-from cmcts.critic.weights import Layers
 from cmcts.devices import Device
 from cmcts.executors import Executor
 from cmcts.frontier.candidates import MIXED_IN, WORTH, Candidate, Candidates, difference
 from cmcts.frontier.confirming import confirmed
 from cmcts.frontier.ladder import between, close, distinct, ladder, lifted
-from cmcts.frontier.measuring import VALUES, Measurements, Recorder
+from cmcts.frontier.measuring import Measurements, Recorder
 from cmcts.frontier.settings import FrontierSettings
-from cmcts.random import stage_seed
+from cmcts.frontier.value_learning import FitValues, fitted, iterate
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
 from cmcts.tasks.task import Task
@@ -58,15 +55,10 @@ PRICE_FACTOR = 4.0
 # A model that misjudges costs wants another price than the world's: some multiples of that, and what lies next to those
 # that were found useful.
 PRICES_OFF_MODEL, NEXT_PRICE = (1.0, 0.75, 0.5, 0.25, 1.5), 1.15
-VALUE_ROUNDS = 5  # of learning what searches are worth that read what was learned before, at most
 WIDTHS, WIDTH_STEPS = (0.5, 2.0), 2  # factors of the exploration, and how often each may be applied
 PRICED_FACTOR, PRICED_WIDTH = 3, 1 / 3  # of simulations, and of the exploration, where rollouts know the price
 NEAR = (0.5, 1.0, 2.0)  # of the task's budget: where the curve is to be best
 LEFT = 0.01  # of what the whole curve rises: where the optimum is known to be no further, nothing more is tried
-
-# Inputs [T, F + M], targets [T, 1 + M], gradient steps, a seed, whether the targets are exact, and who hears of
-# progress; to layers and a loss.
-FitValues = Callable[[NDArray[np.float32], Floats, int, int, bool, Callable[[int], None]], tuple[Layers, float]]
 
 
 @dataclass(frozen=True)
@@ -373,19 +365,17 @@ class _Course:
     def learn_values(self, fit: FitValues) -> None:
         """Leaf values, from here on read by every column without a guard if that leaves more than rolling out does.
 
-        Where states are listed the best policies are known, and with them what each state is worth at a price: there
-        is nothing to play. Elsewhere it is policy iteration. The first fit learns what searches that roll out are
-        worth; what searches that read it are worth is more, and learned by the second, and so on while that pays. They
-        learn from all episodes: the newest alone are few, and know little of where other policies go.
+        Where states are listed there is nothing to play: what each is worth at a price is known.
         """
         measurements = self.measurements
         rolled_out = self.without_guard()
         prices = [np.array(trial.settings.prices) for trial in rolled_out]
         known = self.optimal_prices() if measurements.exact else prices
         self.reads_values = True
-        measurements.values = self.fitted(fit, between(between(known)) if measurements.exact else prices, 0)
-        if not measurements.exact:
-            self.iterate(fit, prices)
+        if measurements.exact:
+            measurements.values = fitted(measurements, fit, between(between(known)), 0)
+        else:
+            iterate(measurements, fit, prices, [self.priced(price) for price in prices])
         measurements.teaching = False  # nobody learns from what is played from here on
         self.reads_values = self.leaves_more(rolled_out)
         if self.reads_values and measurements.exact:
@@ -396,19 +386,6 @@ class _Course:
         """None, and what the optimum would earn by one more unit of each budget of the ladder."""
         found = [self.measurements.price(budget) for budget in self.candidates.ladder]
         return [np.zeros(len(self.budget)), *(price for price in found if price is not None)]
-
-    def iterate(self, fit: FitValues, prices: list[Floats]) -> None:
-        """Learn what searches that read the leaf values are worth, and again while that pays."""
-        measurements = self.measurements
-        before: list[Sample] = []
-        for round_ in range(VALUE_ROUNDS):
-            now = [measurements.teach(k, self.priced(price), round_) for k, price in enumerate(prices)]
-            pairs = zip(now, before or now, prices, strict=True)
-            gains = [difference([(1.0, new), (-1.0, old)], price) for new, old, price in pairs]
-            if before and sum(gain for gain, _ in gains) <= sum(error for _, error in gains):
-                return
-            before = now
-            measurements.values = self.fitted(fit, prices, round_ + 1)
 
     def add_around(self, prices: list[Floats]) -> None:
         """Columns at those of these prices that lie next to the program's own, while the optimum is not reached."""
@@ -423,25 +400,6 @@ class _Course:
             for k in sorted(wanted):
                 self.add(self.priced(left[k]))
             left = [price for k, price in enumerate(left) if k not in wanted]
-
-    def fitted(self, fit: FitValues, prices: list[Floats], round_: int) -> LeafValues:
-        """Values fitted to the lessons so far, at these prices."""
-        measurements, recorder = self.measurements, self.measurements.recorder
-        inputs, targets = measurements.lessons(prices)
-        file = f"values/{round_:03d}.safetensors"
-        # One fit to what is best may take as long as all rounds of learning from what was played.
-        steps = self.settings.value_steps * (VALUE_ROUNDS if measurements.exact else 1)
-
-        def compute() -> dict[str, Any]:
-            recorder.begin("learn", steps, round=round_)
-            seed = stage_seed(measurements.seed, VALUES, round_)
-            layers, loss = fit(inputs, targets, steps, seed, measurements.exact, recorder.advance)
-            doubt = self.settings.value_doubt * float(targets[:, 0].std())
-            recorder.save(file, values_to_arrays(LeafValues(layers, measurements.price_units, doubt)))
-            return {"phase": "learn", "round": round_, "transitions": len(inputs), "loss": loss}
-
-        recorder.stage(f"values {round_} learn", compute)
-        return values_from_arrays(recorder.load(file))
 
 
 def _next_to(price: Floats, others: list[Floats]) -> list[int]:

@@ -29,6 +29,7 @@ LABELS = {
     "exact": "exact optimum",
     "baseline": "what the trade does",
     "ppo-lagrangian": "PPO-Lagrangian",
+    "threshold-uct-authors": "Threshold UCT, its authors' program",
 }
 # Marker and colour of each planner in the zoo's picture.
 ZOO_MARKS = {

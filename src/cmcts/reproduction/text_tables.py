@@ -236,9 +236,10 @@ def avoid_maps_table(rows: list[Record]) -> Texts:
             continue
         maps = f"{row['maps']}" + (f", and on {row['failed']} no training found anything" if row["failed"] else "")
         cost = f"{row['cost']:.3f} ± {row['cost_se']:.3f}"
-        lines.append((*about, maps, number(row["share_median"]), number(row["share_mean"]), cost, str(row["above"]),
+        mean = number(row["share_mean"]) + ("" if row["share_se"] is None else f" ± {row['share_se']:.2f}")
+        lines.append((*about, maps, number(row["share_median"]), mean, cost, str(row["above"]),
                       f"{row['iterations']:.0f}"))  # fmt: skip
-    return ("maps", "threshold", "planner", "run on", "share of the optimum, median", "mean", "cost ± s.e.",
+    return ("maps", "threshold", "planner", "run on", "share of the optimum, median", "mean ± s.e.", "cost ± s.e.",
             "maps surely above the threshold", "simulations a decision, median"), lines  # fmt: skip
 
 

@@ -62,7 +62,7 @@ def _figures(run: Reproduction, trial: Trial, record: Record, best: Record) -> R
         "violations": 100 * record["violation_rate"],
         "violations_low": 100 * low,
         "violations_high": 100 * high,
-        "training_seconds": None if trained is None else trained["seconds"],
+        "training_seconds": None if trained is None else trained["stage_seconds"],
         "decision_ms": record["decision_ms"],
         "episodes": record["episodes"],
         "judged": record["judged"],

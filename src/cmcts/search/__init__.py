@@ -6,7 +6,8 @@ clock.py          a clock that a search looks at itself
 workspace.py      what one search writes to besides its tree, and a memo of what the critic said
 values.py         leaf values in the place of rollouts
 pruning.py        which actions are unsafe
-kernels.py        select, expand, rollout, backup
+rollouts.py       how a search plays on from a leaf: as the model says, thriftily, frugally
+kernels.py        select, expand, backup, and the simulation that they make with a rollout
 settings.py       how a tree is grown
 session.py        one resumable search from Python
 curves.py         concave curves of cost and reward: hulls, sums, bounds

@@ -82,3 +82,16 @@ def fault_message(model: Model, fault: NDArray[np.float64]) -> str:
         VALUES: f"expected finite leaf values for {who}, got reward {value} and costs {costs} to go {where}",
     }
     return messages[kind]
+
+
+@kernel
+def take_step(model, params, state, action, rng, next_state, time, account, work):
+    """`model.step`, its costs charged to `account` as those of step `time`; what cannot be is noted as a fault."""
+    reward, terminal = model.step(params, state, action, rng, next_state, work.costs)
+    possible = math.isfinite(reward)
+    for m in range(account.shape[0]):
+        possible = possible and 0.0 <= work.costs[m] < math.inf
+        account[m] += work.cost_discounts[time, m] * work.costs[m]
+    if not possible:
+        note_fault(STEP, state, action, reward, work.costs, work.fault)
+    return reward, terminal

@@ -45,19 +45,17 @@ from cmcts.search.curves import (
     write_curve,
     write_point,
 )
-from cmcts.search.faults import CRITIC, STEP, count_legal_actions, is_finite, note_fault
+from cmcts.search.faults import CRITIC, count_legal_actions, note_fault
 from cmcts.search.kernels import (
     expand,
     follow,
     note_return,
-    rollout,
     spread,
     start_at_root,
-    take_step,
-    thrifty_action,
     untried_action,
 )
 from cmcts.search.pruning import find_floors, immediate_costs, lowered
+from cmcts.search.rollouts import frugal_rollout, rollout
 from cmcts.search.tree import ILLEGAL, NO_NODE, ROOT
 from cmcts.search.workspace import remembered
 
@@ -385,42 +383,6 @@ def note_floors(model, params, critic, critic_params, tree, curved, node, rules,
         curved.floors[node, action] = lowered(mean, sigma, work.floors[action], work.cost_scale[0], rules)
         if curved.floors[node, action] == math.inf:
             note_fault(CRITIC, tree.states[node], action, mean, work.costs, work.fault)
-
-
-@kernel
-def frugal_rollout(model, params, critic, critic_params, leaf_depth, rules, work, rng):
-    """(cost, reward) of playing on from `work.state` by whatever costs least at once, or by the critic's word in all.
-
-    Of equally cheap actions it takes the rollout policy's, else a random one. Steps are charged what they are expected
-    to cost, if the model says that: small risks then show in every rollout.
-    """
-    returned = 0.0
-    work.spent[0] = 0.0
-    state, next_state = work.rollout_state, work.next_state
-    for k in range(state.shape[0]):
-        state[k] = work.state[k]
-    for time in range(rules.horizon - leaf_depth):
-        # The budget is what was paid on the way to the leaf: nothing is left.
-        action = thrifty_action(
-            model, params, critic, critic_params, state, leaf_depth, time, work.path_costs, rules, work, rng
-        )
-        if action == NO_NODE:
-            break
-        if rules.has_expected_costs:
-            immediate_costs(
-                model, params, state, action, rules, rng, work.sample_state, work.costs, work.floor, work.fault
-            )
-        reward, terminal = take_step(model, params, state, action, rng, next_state, time, work.least, work)
-        paid = work.floor[0] if rules.has_expected_costs else work.costs[0]
-        work.spent[0] += work.cost_discounts[time, 0] * paid
-        returned += work.discounts[time] * reward
-        if not is_finite(next_state):
-            note_fault(STEP, state, action, reward, work.costs, work.fault)
-            break
-        state, next_state = next_state, state
-        if terminal:
-            break
-    return work.spent[0], returned
 
 
 @kernel

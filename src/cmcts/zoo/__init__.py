@@ -4,6 +4,7 @@ icu_sepsis.py   sepsis in intensive care: survival against doses, from hospital 
 queue.py        a queue with two service speeds: customers against energy
 inventory.py    stock of one article: cheap shelves against lost sales
 traps.py        gold and traps on the maps of the Threshold UCT benchmark
+trap_ways.py    the way to each piece of gold at a price: what rollouts follow there
 trap_world.py   the same as a world that draws itself
 maps/           these maps, and their licence
 taxi.py         Gymnasium's Taxi with flooded squares
