@@ -18,7 +18,7 @@ from cmcts.critic import bundle as bundles
 from cmcts.critic.bundle import Bundle
 from cmcts.critic.identity import model_digest
 from cmcts.critic.support import Support
-from cmcts.errors import InvalidInput
+from cmcts.errors import BudgetWarning, InvalidInput
 from cmcts.planning.planners import CMCTS
 from cmcts.search.pruning import PruningSettings
 from cmcts.search.settings import SearchSettings
@@ -235,7 +235,8 @@ def test_bundles_of_all_formats_load_as_they_were_saved(name, scale, tmp_path):
 def test_a_bundle_without_a_critic_knows_immediate_costs_only(capsys):
     folder = GOLDEN / "format-2-without-critic"
     assert [file.name for file in folder.iterdir()] == [bundles.BUNDLE_FILE]
-    planner = CMCTS.load(folder)
+    with pytest.warns(BudgetWarning):
+        planner = CMCTS.load(folder)
     mean, sigma = planner.critic(planner.model.feature_vector(planner.model.start_state()))
     assert not mean.any() and not sigma.any() and planner.critic.cost_scale == (2.5,)
     assert planner.plan(planner.model.start_state(), 0.5).pruned.any(), "a measurement costs 1"
@@ -243,6 +244,18 @@ def test_a_bundle_without_a_critic_knows_immediate_costs_only(capsys):
     assert "prunes only what exceeds the budget at once" in " ".join(capsys.readouterr().out.split())
     with pytest.raises(InvalidInput, match="whose model differs"):
         bundles.load(folder, make("rocksample-4-2").model)
+
+
+def test_a_training_that_found_nothing_feasible_says_so(tmp_path, recwarn):
+    """Without a critic because none keeps the budget is not the same as because immediate costs alone do better."""
+    task, bundle = make("rocksample-5-7"), dataclasses.replace(sample_bundle(), layers=None, training={"seed": 0})
+    bundles.save(bundle, tmp_path / "nothing")
+    bundles.save(dataclasses.replace(bundle, training={"critic": bundles.DOES_NOT_PAY}), tmp_path / "unpaid")
+    assert CMCTS.load(tmp_path / "unpaid") and not recwarn.list
+    with pytest.warns(BudgetWarning, match="found no critic that keeps the budget: .* did not keep it either"):
+        CMCTS.load(tmp_path / "nothing")
+    assert default_critic(task, tmp_path / "unpaid").origin.startswith("none paid")
+    assert default_critic(task, tmp_path / "nothing").origin.endswith("at once, which did not keep the budget")
 
 
 def test_a_name_that_is_given_twice_is_refused(folder):

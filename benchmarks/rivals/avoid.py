@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import cmcts
 from cmcts.commands.planner_options import make_planner
+from cmcts.critic.bundle import load
 from cmcts.evaluation.episodes import EpisodePolicy, run_episodes
 from cmcts.frontier import Frontier
 from cmcts.planning.planner import Planner
@@ -96,6 +97,8 @@ def played(task: Task, name: str, threshold: float, options: argparse.Namespace)
         folder, seconds = trained(task, options.critics / task.name)
         if folder is None:
             return Figures(missing="no feasible critic, no frontier", training_seconds=seconds)
+        if name == "cmcts" and load(folder).nothing_feasible:
+            return Figures(missing="no feasible critic", training_seconds=seconds)
         planner = make_planner(task, "cmcts", folder).planner if name == "cmcts" else mixture(task, folder, threshold)
     else:
         planner = make_planner(task, name).planner

@@ -113,7 +113,9 @@ def default_critic(task: Task, directory: Path | None = None) -> ChosenCritic:
     if folder is not None:
         loaded = bundle.load(folder)
         origin = _origin(folder, directory)
-        if loaded.critic is None:
+        if loaded.nothing_feasible:
+            origin = f"none was feasible when it was trained ({origin}): {_UNTRAINED}, which did not keep the budget"
+        elif loaded.critic is None:
             origin = f"none paid when it was trained ({origin}): {_UNTRAINED}"
         budget = None if loaded.critic is None else loaded.budget
         return ChosenCritic(loaded.critic_for(task.model), loaded.search, loaded.pruning, budget, origin)

@@ -253,8 +253,7 @@ def _nothing_feasible(training: Path, planner: str) -> bool:
 
     if not (training / bundles.BUNDLE_FILE).exists():
         return True
-    bundle = bundles.load(training)
-    return planner == "cmcts" and bundle.critic is None and bundle.training.get("critic") != bundles.DOES_NOT_PAY
+    return planner == "cmcts" and bundles.load(training).nothing_feasible
 
 
 def _table(means: list[Record]) -> Table:

@@ -101,6 +101,13 @@ class Bundle:
         weights, biases = zip(*self.layers, strict=True)
         return ensemble(weights, biases, self.cost_count, self.cost_scale, self.support)
 
+    @property
+    def nothing_feasible(self) -> bool:
+        """Whether its training found nothing that keeps every episode within the budget: no critic, and immediate
+        costs alone neither.
+        """
+        return self.layers is None and self.training.get("critic") != DOES_NOT_PAY
+
     def critic_for(self, model: Model) -> SafetyCritic:
         """The critic, or one that knows immediate costs only if there is none; refuses a model it was not made for.
 

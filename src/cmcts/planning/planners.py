@@ -126,7 +126,8 @@ class CMCTS(PenalizedMCTS):
         """The planner of a trained bundle, with the settings it was found best with.
 
         The folder is what `cmcts train` wrote; the name of a task whose critic ships with the library will do where
-        there is no folder of that name. `model` is needed only for a task that is not built in.
+        there is no folder of that name. `model` is needed only for a task that is not built in. A `BudgetWarning` says
+        so where the training found no critic that keeps the budget: immediate costs alone, which prune then, did not.
         """
         from cmcts.critic import bundle  # a bundle holds planners' settings, so it cannot be imported before them
         from cmcts.tasks.registry import model_of
@@ -134,6 +135,13 @@ class CMCTS(PenalizedMCTS):
         loaded = bundle.load(folder)
         model = model or model_of(loaded.task)
         trained = None if loaded.critic is None else loaded.budget
+        if loaded.nothing_feasible:
+            warnings.warn(
+                f"the training in {folder} found no critic that keeps the budget: this planner prunes by immediate "
+                "costs alone, which did not keep it either",
+                BudgetWarning,
+                stacklevel=users_stack_level(),
+            )
         return cls(model, loaded.critic_for(model), loaded.search, loaded.pruning, trained_budget=trained)
 
 

@@ -44,7 +44,7 @@ from cmcts.training.run_folder import RunFolder
 from cmcts.training.settings import run_config, settings_from_config
 from cmcts.version import __version__
 
-INFEASIBLE = "no feasible critic"
+INFEASIBLE, NOTHING_KEPT = "no feasible critic", "the training kept nothing"
 
 
 class Progress(Protocol):
@@ -156,7 +156,7 @@ class Reproduction:
         outcome = train(task, settings, folder, reporter, device=self.device, executor=self.executor)
         history = folder.history
         return {
-            "feasible": outcome.bundle is not None,
+            "feasible": outcome.bundle is not None and not outcome.bundle.nothing_feasible,
             "rounds": outcome.rounds,
             "updates": sum(row["phase"] == "gather" for row in history),
             "cap_hit": any(row.get("gathered_until", "").endswith("tried") for row in history),
@@ -205,9 +205,11 @@ class Reproduction:
     def _try(self, unit: Trial, on_episodes: Callable[[int], None]) -> Record:
         trained = None
         if unit.training is not None:
-            if not (self.record(unit.training) or {})["feasible"]:
-                return {"missing": INFEASIBLE}
             trained = self.path / "critics" / unit.training.name
+            if unit.planner == "cmcts" and not (self.record(unit.training) or {})["feasible"]:
+                return {"missing": INFEASIBLE}
+            if not (trained / bundle.BUNDLE_FILE).exists():
+                return {"missing": NOTHING_KEPT}
         return tried(unit, trained, self.seed, self.executor, self.device, on_episodes)
 
     def _episodes(
