@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import cmcts
 from cmcts.report.tables import read_rows
 
 path = Path(__file__).parents[1] / "benchmarks" / "rivals" / "avoid.py"
@@ -40,3 +41,18 @@ def test_what_is_there_is_not_done_again(tmp_path, monkeypatch, capsys):
     assert [row["reward"] for row in rows] == pytest.approx([2.132797, 2.567110], abs=1e-6)
     assert [row["cost"] for row in rows] == pytest.approx([0.15, 0.35])
     assert "| CC-MCP | not run |" in capsys.readouterr().out
+
+
+def test_a_frontier_keeps_the_simulations_that_it_was_measured_with_unless_they_take_too_long(monkeypatch):
+    policy = cmcts.Frontier.load("rocksample-15-15").at(1.0)  # one column
+    asked = []
+
+    def timed(planner, task, threshold, iterations, episodes, *, seed):
+        asked.append(iterations)
+        return None, 1e-6 * (1000 if iterations is None else iterations)
+
+    monkeypatch.setattr(avoid, "timed", timed)
+    assert avoid.simulations(policy, None, 1.0, 1e-3) is None and asked[-1] is None
+    assert avoid.simulations(policy, None, 1.0, 5e-4) == 500
+    assert avoid.simulations(policy.planners[0], None, 1.0, 1e-3) == 1000
+    assert avoid.own_simulations(policy) == policy.planners[0].search.iterations

@@ -52,7 +52,8 @@ def _on_maps(
     # Where nothing can be earned there is nothing to have a share of.
     done = [row for row in asked if row["reward"] is not None and best.get((kind, row["map"], threshold), 0.0) > 1e-9]
     if not done:
-        return {**about, **dict.fromkeys(ON_MAPS_FIGURES), "maps": 0, "failed": len(asked)}
+        failed = sum(row["reward"] is None for row in asked)
+        return {**about, **dict.fromkeys(ON_MAPS_FIGURES), "maps": 0, "failed": failed}
     shares = [row["reward"] / best[kind, row["map"], threshold] for row in done]
     figures = {
         "maps": len(done),
