@@ -180,6 +180,12 @@ def least_cost_to_go(cmdp: FiniteCMDP) -> Floats:
     return np.column_stack(columns)
 
 
+def least_costs(cmdp: FiniteCMDP) -> Floats:
+    """[M] the least that any policy costs, each constraint by itself."""
+    least = cmdp.start @ np.minimum.reduceat(least_cost_to_go(cmdp), cmdp.first_pair, axis=0)
+    return np.maximum(least, 0.0)
+
+
 def penalized_values(cmdp: FiniteCMDP, multipliers: ArrayLike) -> tuple[Floats, Floats]:
     """The optimum of R - lambda C for a fixed lambda: V [S] and Q [P], both seen from the state's own time."""
     penalized = cmdp.rewards - (cmdp.costs * cmdp.cost_weights) @ _checked_multipliers(cmdp, multipliers)

@@ -130,12 +130,14 @@ class _Course:
         self.fit_values = fit_values if settings.values and alike and learnable else None
         measurements.teaching = self.fit_values is not None
         self.reads_values = False
+        self.rungs: list[Floats] = []  # the ladder before it is lifted
+        self.bracketed = False
 
     def run(self, brought: Sequence[ColumnSettings] = ()) -> None:
         nothing = np.zeros(len(self.budget))
         reckless = self.add(self.priced(nothing))
         assert reckless is not None, "a frontier has room for one column"
-        self.candidates.ladder = ladder(self.budget, reckless.costs)
+        self.rungs = self.candidates.ladder = ladder(self.budget, reckless.costs)
         for column in brought:
             self.add(column)
         # Where the planning model is right, a price does nearly all that a guard can, and is measured sooner: a guard
@@ -178,7 +180,8 @@ class _Course:
     def add_prices(self) -> None:
         """Prices that keep every budget of the ladder, and the program's own between them."""
         self.bracket(self.candidates.tried[0])
-        self.candidates.ladder = lifted(self.candidates.ladder, self.budget, self.least)
+        self.bracketed = True
+        self.lift()
         for price in self.untried_prices(self.candidates.ladder):
             self.add(self.priced(price))
         if self.fit_values is not None and self.measurements.learnable:
@@ -213,6 +216,7 @@ class _Course:
         while k == 0 or (candidates.can_matter(candidate) and not candidates.is_twin(candidate)):
             if measurements.enough(k, candidate.sample):
                 candidate.alive = True
+                self.lift()
                 break
             sure = k == 0 or candidate.sample.known is not None
             candidate.sample = measurements.more(k, column, candidate.sample, all_of_them=sure)
@@ -296,9 +300,17 @@ class _Course:
         near = [share * self.budget for share in NEAR] if self.budget.any() else rungs[: len(rungs) // 2]
         return self.short_of_optimum(lifted(near, self.budget, self.least))
 
+    def lift(self) -> None:
+        """Raise the ladder above what cannot be avoided, as far as that is known: later columns may avoid more."""
+        if self.bracketed:
+            self.candidates.ladder = lifted(self.rungs, self.budget, self.least)
+
     @property
     def least(self) -> Floats:
-        """[M] the least that any column has cost so far, each constraint by itself."""
+        """[M] what cannot be avoided, each constraint by itself: if nobody knows, the least that a column has cost."""
+        unavoidable = self.measurements.unavoidable
+        if unavoidable is not None:
+            return unavoidable
         return np.asarray(np.min([candidate.costs for candidate in self.candidates.alive], axis=0))
 
     def explore_otherwise(self) -> None:

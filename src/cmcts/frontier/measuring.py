@@ -33,7 +33,7 @@ from cmcts.evaluation.tabulated import Judged, judged
 from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.exact.finite import FiniteCMDP, enumerate_states
 from cmcts.exact.policy import TabularPolicy
-from cmcts.exact.solver import evaluate, solve
+from cmcts.exact.solver import evaluate, least_costs, solve
 from cmcts.executors import Executor
 from cmcts.frontier.frontier import planner_of
 from cmcts.frontier.lessons import Lessons, joined, lessons_of, solved_lessons
@@ -109,6 +109,7 @@ class Measurements:
         self._tables: dict[int, Floats] = {}  # [P] decisions of each column, where they are tabulated
         self._listed = listed_world(self.task)
         self._optima: dict[bytes, _Optimum] = {}  # by budget
+        self._least: Floats | None = None
         self.budget = np.asarray(self.task.budget)
 
     @property
@@ -128,6 +129,15 @@ class Measurements:
         """[M] what one more unit of a budget would earn; None where nobody knows, or nothing keeps the budget."""
         solution = self._solved(budget)
         return None if solution is None or solution.reward == -np.inf else solution.price
+
+    @property
+    def unavoidable(self) -> Floats | None:
+        """[M] the least that any policy costs, each constraint by itself; None where nobody knows."""
+        if self._listed is None:
+            return None
+        if self._least is None:
+            self._least = least_costs(self._listed)
+        return self._least
 
     def _solved(self, budget: Floats) -> _Optimum | None:
         if self._listed is None:
