@@ -20,7 +20,7 @@ from cmcts.exact import solver as exact
 from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.exact.finite import FiniteCMDP, TooManyStates, enumerate_states
 from cmcts.exact.random_problems import KINDS, random_problem
-from cmcts.exact.solver import evaluate, least_cost_to_go, penalized_values, policy_cost_to_go, solve
+from cmcts.exact.solver import evaluate, least_cost_to_go, least_costs, penalized_values, policy_cost_to_go, solve
 from cmcts.model.worlds import ModelWorld
 from cmcts.random import stream
 from cmcts.tasks.optimum import Optimum, optimum, solve_task
@@ -173,14 +173,20 @@ def test_duality_on_random_problems(seed, kind, states, actions, constraints, di
     assert solution.reward == pytest.approx(written_out(cmdp, budget + 1e-9), abs=1e-6)
 
 
+def test_what_cannot_be_avoided_by_hand():
+    """Nobody need gamble, nor leave the corridor; a toll of 1 a step at the least is 2 in all."""
+    assert least_costs(gamble()).tolist() == [0.0]
+    assert least_costs(corridor()).tolist() == [0.0]
+    toll = FiniteCMDP.from_tables(np.ones((1, 2, 1)), [[0.0, 1.0]], [[3.0, 1.0]], [1.0], 0.5)
+    assert least_costs(toll) == pytest.approx([2.0])
+
+
 @settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), kind=st.sampled_from(KINDS))
 def test_reward_is_concave_in_the_budget(seed, kind):
     problem = random_problem(seed, kind, states=5)
     free = solve(problem.cmdp, np.inf).costs[0]
-    floor = float(
-        problem.cmdp.start @ np.minimum.reduceat(least_cost_to_go(problem.cmdp)[:, 0], problem.cmdp.first_pair)
-    )
+    floor = float(least_costs(problem.cmdp)[0])
     rewards = [solve(problem.cmdp, b).reward for b in np.linspace(floor + 1e-6, max(free, floor) + 1e-6, 5)]
     assert (np.diff(rewards) >= -1e-7).all() and (np.diff(rewards, 2) <= 1e-7).all()
 

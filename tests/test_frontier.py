@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,8 @@ from cmcts.evaluation.episodes import run_episodes, world_seed
 from cmcts.exact.column_generation import InfeasibleBudget
 from cmcts.exact.random_problems import random_problem
 from cmcts.exact.solver import evaluate, solve
-from cmcts.frontier import BudgetWarning, Frontier, FrontierSettings, Limits, best_mixture
+from cmcts.frontier import BudgetWarning, Frontier, FrontierSettings, Limits, best_mixture, generation
+from cmcts.frontier.candidates import Candidate, Candidates
 from cmcts.frontier.ladder import between, ladder, lifted
 from cmcts.random import stream
 from cmcts.search.pruning import PruningSettings
@@ -380,6 +382,30 @@ def test_rungs_that_nobody_can_keep_move_above_what_cannot_be_avoided():
     np.testing.assert_allclose(np.concatenate(unkeepable), [2.0, 3.0])
     two = lifted([np.array([0.5, 1.0])], np.array([2.0, 2.0]), np.array([1.0, 0.0]))
     np.testing.assert_allclose(two, [[1.25, 1.0]])
+
+
+@pytest.mark.parametrize(("unavoidable", "first", "then"), [(None, 0.8, 0.2), (np.array([0.1]), 0.1, 0.1)])
+def test_a_budget_that_only_later_columns_keep_comes_back(unavoidable, first, then):
+    """The first columns cost 0.8, later ones 0.2, and so the task's own budget of 0.4 is no longer out of reach."""
+    course = generation._Course.__new__(generation._Course)
+    course.candidates, course.budget, course.bracketed = Candidates(), np.array([0.4]), False
+    course.measurements = SimpleNamespace(unavoidable=unavoidable)
+    course.rungs = course.candidates.ladder = [np.array([share]) for share in (0.1, 0.2, 0.4, 0.8, 1.6)]
+    search = SearchSettings()
+    columns = (Candidate(ColumnSettings((price,), search), Sample(np.ones(2), np.full((2, 1), cost)), alive=True)
+               for price, cost in ((1.0, 0.8), (2.0, 0.2)))  # fmt: skip
+
+    def lowest(candidate):
+        course.candidates.tried.append(candidate)
+        course.lift()
+        return float(course.candidates.ladder[0][0])
+
+    course.lift()
+    assert float(course.candidates.ladder[0][0]) == 0.1, "nothing is lifted before prices were raised"
+    course.bracketed = True
+    assert lowest(next(columns)) == pytest.approx(first)
+    assert lowest(next(columns)) == pytest.approx(then)
+    assert any(rung == 0.4 for (rung,) in course.candidates.ladder)
 
 
 def test_halfway_between_prices_is_a_ratio():
