@@ -127,6 +127,28 @@ def test_a_check_tries_the_model_at_prices_too(at_prices, fault):
 
 
 @pytest.mark.parametrize(("reward", "adopted"), [(1.5, True), (0.5, False)])
+def test_a_frontier_asks_values_after_one_step_if_that_leaves_more(reward, adopted, monkeypatch):
+    """At a price of 2, a search that reads values leaves 3 - 2 x 1 = 1; at the same cost, 3.5 leaves more, 2.5 less."""
+    search = SearchSettings(iterations=100)
+    course = generation._Course.__new__(generation._Course)
+    course.search, course.reads_values, course.candidates = search, True, Candidates()
+    sample = Sample(np.full(4, 3.0), np.full((4, 1), 1.0))
+    course.candidates.tried += [Candidate(ColumnSettings((2.0,), search, values=values), sample) for values in (0, 1)]
+    made = []
+
+    def add(self, column):
+        made.append(column)
+        return Candidate(column, Sample(np.full(4, 2.0 + reward), np.full((4, 1), 1.0)))
+
+    monkeypatch.setattr(generation._Course, "add", add)
+    course.look_one_step_ahead()
+    shallow = dataclasses.replace(search, horizon=1)
+    assert made == [ColumnSettings((2.0,), shallow, values=True)], "what rolls out is no rival"
+    assert course.search == (shallow if adopted else search)
+    assert made[0].name == "lambda 2, 100 simulations one step ahead with values"
+
+
+@pytest.mark.parametrize(("reward", "adopted"), [(1.5, True), (0.5, False)])
 def test_a_frontier_rolls_out_at_the_price_from_there_on_if_that_leaves_more(reward, adopted, monkeypatch):
     """At a price of 2, an earlier column leaves 3 - 2 x 1 = 1; at the same cost, 3.5 leaves more and 2.5 less."""
     search = SearchSettings(iterations=100)

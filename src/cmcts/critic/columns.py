@@ -78,7 +78,8 @@ class ColumnSettings:
             explored = "" if width in (None, SearchSettings.relative_exploration) else f", exploration {width:g}"
             priced = " with rollouts at that price" if self.search.rollout == "priced" else ""
             leaves = " with values" if self.values else priced
-            return f"{price}, {self.search.iterations} simulations{leaves}{explored}"
+            ahead = " one step ahead" if self.search.horizon == 1 else ""
+            return f"{price}, {self.search.iterations} simulations{ahead}{leaves}{explored}"
         guard = f"{'critic' if self.guard == 'critic' else 'no critic'} at {_numbers(self.budget)}"
         guard += " with values" if self.values else ""
         return f"{guard}, {price}" if any(self.prices) else guard

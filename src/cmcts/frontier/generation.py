@@ -7,7 +7,8 @@
     values        reward and costs to go. Where states can be listed, fitted to what is best at the optimum's own
                   prices. Elsewhere, if the model has no rollout policy of its own, to what the columns so far earn and
                   pay, and again to that of searches that read them at their leaves. Whichever of rollouts and values
-                  leaves more at these prices judges the leaves from here on
+                  leaves more at these prices judges the leaves from here on; and values are asked after one step, if
+                  that leaves more than to search on
     rollouts      that know the price, where the model has them and values do not judge leaves: the same comparison
     bisect        the program's dual prices for every budget of the ladder; a column at each that has not been tried
     search more   at the prices of budgets near the task's own, with more simulations a decision, while that pays; then
@@ -146,10 +147,12 @@ class _Course:
         for step in reversed(steps) if self.task.model_is_exact else steps:
             step()
         if self.task.model_is_exact:  # else more search finds more of what is not there
-            tries_widths = self.search.rollout != "priced"
+            searches = self.search.horizon != 1
+            tries_widths = searches and self.search.rollout != "priced"
             if tries_widths and self.reads_values:
                 self.explore_otherwise()  # the width was chosen for rollouts: another may do what longer searches would
-            self.search_more()
+            if searches:
+                self.search_more()
             self.look_between()
             if tries_widths and not self.reads_values:
                 self.explore_otherwise()
@@ -390,9 +393,22 @@ class _Course:
             iterate(measurements, fit, prices, [self.priced(price) for price in prices])
         measurements.teaching = False  # nobody learns from what is played from here on
         self.reads_values = self.leaves_more(rolled_out)
+        if self.reads_values:
+            self.look_one_step_ahead()
         if self.reads_values and measurements.exact:
             # Values are known at these prices, and blends of two policies' between them: those may lead nowhere.
             self.add_around(known)
+
+    def look_one_step_ahead(self) -> None:
+        """Ask the values after a single step from here on, if that leaves more than to search on from there.
+
+        What a search backs up is the mean of all that it tries, which is less than the best of it, here more and there
+        less. Where values know nearly exactly what states are worth, looking further only blurs them.
+        """
+        searched, before = self.without_guard(), self.search
+        self.search = replace(before, horizon=1)
+        if not self.leaves_more(searched):
+            self.search = before
 
     def optimal_prices(self) -> list[Floats]:
         """None, and what the optimum would earn by one more unit of each budget of the ladder."""
