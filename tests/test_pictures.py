@@ -34,4 +34,5 @@ def test_no_import_goes_against_the_order_but_those_that_the_contract_names():
 
 def test_a_decision_goes_through_the_four_phases():
     called = [call for caller, call in script("decision").drawn() if caller == "search/kernels:simulate"]
-    assert called == [f"search/kernels:{phase}" for phase in ("select", "expand", "rollout", "backup")]
+    phases = ("kernels:select", "kernels:expand", "rollouts:rollout", "kernels:backup")
+    assert called == [f"search/{phase}" for phase in phases]
