@@ -252,10 +252,10 @@ def test_a_training_that_found_nothing_feasible_says_so(tmp_path, recwarn):
     bundles.save(bundle, tmp_path / "nothing")
     bundles.save(dataclasses.replace(bundle, training={"critic": bundles.DOES_NOT_PAY}), tmp_path / "unpaid")
     assert CMCTS.load(tmp_path / "unpaid") and not recwarn.list
-    with pytest.warns(BudgetWarning, match="found no critic that keeps the budget: .* did not keep it either"):
+    with pytest.warns(BudgetWarning, match="found no critic that keeps the budget: .* was not found to keep it either"):
         CMCTS.load(tmp_path / "nothing")
     assert default_critic(task, tmp_path / "unpaid").origin.startswith("none paid")
-    assert default_critic(task, tmp_path / "nothing").origin.endswith("at once, which did not keep the budget")
+    assert default_critic(task, tmp_path / "nothing").origin.endswith("at once, which was not found to keep the budget")
 
 
 def test_a_name_that_is_given_twice_is_refused(folder):

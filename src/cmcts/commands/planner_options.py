@@ -114,7 +114,8 @@ def default_critic(task: Task, directory: Path | None = None) -> ChosenCritic:
         loaded = bundle.load(folder)
         origin = _origin(folder, directory)
         if loaded.nothing_feasible:
-            origin = f"none was feasible when it was trained ({origin}): {_UNTRAINED}, which did not keep the budget"
+            origin = f"none was feasible when it was trained ({origin}): {_UNTRAINED}"
+            origin += ", which was not found to keep the budget"
         elif loaded.critic is None:
             origin = f"none paid when it was trained ({origin}): {_UNTRAINED}"
         budget = None if loaded.critic is None else loaded.budget

@@ -127,7 +127,8 @@ class CMCTS(PenalizedMCTS):
 
         The folder is what `cmcts train` wrote; the name of a task whose critic ships with the library will do where
         there is no folder of that name. `model` is needed only for a task that is not built in. A `BudgetWarning` says
-        so where the training found no critic that keeps the budget: immediate costs alone, which prune then, did not.
+        so where the training found no critic that keeps the budget: it then prunes by immediate costs alone, which was
+        not found to keep it either.
         """
         from cmcts.critic import bundle  # a bundle holds planners' settings, so it cannot be imported before them
         from cmcts.tasks.registry import model_of
@@ -138,7 +139,7 @@ class CMCTS(PenalizedMCTS):
         if loaded.nothing_feasible:
             warnings.warn(
                 f"the training in {folder} found no critic that keeps the budget: this planner prunes by immediate "
-                "costs alone, which did not keep it either",
+                "costs alone, which was not found to keep it either",
                 BudgetWarning,
                 stacklevel=users_stack_level(),
             )
